@@ -1,0 +1,205 @@
+// What a run is made of: ids, the queue, closed sets, inputs and results. Read by every other folder.
+// No runtime import: this file is bundled into the workflow sandbox.
+
+export const TASK_QUEUE = 'durable-room';
+export const WORKFLOW_TYPE = 'agentRun';
+
+/** The workflow id of a wake. One per (agent, message), so Temporal itself refuses a second start while it remembers. */
+export function wakeWorkflowId(agentId: string, messageId: string): string {
+  return `wake/${agentId}/${messageId}`;
+}
+
+export const ACTION_KINDS = ['reply', 'memory', 'task_update', 'task_send'] as const;
+export type ActionKind = (typeof ACTION_KINDS)[number];
+
+export const RIGHTS = ['go', 'hold', 'refuse'] as const;
+export type Right = (typeof RIGHTS)[number];
+/** What an agent may do in a room by itself, per kind of action. */
+export type Rights = Readonly<Record<ActionKind, Right>>;
+
+export const ON_CRASH = ['stop', 'resume'] as const;
+/** `stop`: an acting step gets one attempt. `resume`: it is retried under its step key. Both never act twice. */
+export type OnCrash = (typeof ON_CRASH)[number];
+
+export const WAKE_STATES = ['pending', 'delivered', 'claimed', 'suppressed'] as const;
+export type WakeState = (typeof WAKE_STATES)[number];
+
+export const SUPPRESSED_REASONS = [
+  'paused',
+  'allowance',
+  'hop_limit',
+  'key_rejected',
+  'budget',
+  'not_a_member',
+  'room_closed',
+  'suspended',
+] as const;
+export type SuppressedReason = (typeof SUPPRESSED_REASONS)[number];
+
+export const ENDINGS = [
+  'replied',
+  'silent',
+  'partial',
+  'failed',
+  'not_allowed',
+  'refused',
+  'busy',
+  'timed_out',
+  'declined',
+  'expired',
+  'cancelled',
+  'lost',
+] as const;
+export type Ending = (typeof ENDINGS)[number];
+
+export const STEP_STATES = ['done', 'failed', 'declined', 'expired', 'refused', 'superseded', 'not_reached'] as const;
+export type StepState = (typeof STEP_STATES)[number];
+
+export const MEMORY_CATEGORIES = ['decision', 'requirement', 'dependency', 'fact', 'other'] as const;
+export type MemoryCategory = (typeof MEMORY_CATEGORIES)[number];
+
+export const MEMORY_VISIBILITIES = ['shared', 'private'] as const;
+export type MemoryVisibility = (typeof MEMORY_VISIBILITIES)[number];
+
+export const TASK_PRIORITIES = ['low', 'normal', 'high', 'urgent'] as const;
+export type TaskPriority = (typeof TASK_PRIORITIES)[number];
+
+export const TASK_OUTCOMES = ['done', 'failed', 'escalated'] as const;
+export type TaskOutcome = (typeof TASK_OUTCOMES)[number];
+
+/** Most text a message, a goal, a result or a memory line may hold, in UTF-16 code units. */
+export const TEXT_LIMIT = 32_000;
+/** Most tasks, sent and updated together, that one reply may declare. */
+export const DECLARED_TASKS_LIMIT = 20;
+/** Most wakes that one message may cause. */
+export const WAKES_PER_MESSAGE_LIMIT = 10;
+/** Most model requests in the life of a run, whatever crashes. */
+export const MODEL_REQUESTS_LIMIT = 3;
+/** The longest wait that a provider may name and a run will wait out; a longer one ends the run `busy`. */
+export const NAMED_WAIT_LIMIT_MS = 20_000;
+
+export interface DeclaredMemory {
+  readonly category: MemoryCategory;
+  readonly content: string;
+  readonly tags: readonly string[];
+  readonly visibility: MemoryVisibility;
+}
+
+export interface DeclaredTaskUpdate {
+  /** Id of an open task sent to the agent of this run. Checked when the step acts; models invent ids. */
+  readonly task: string;
+  readonly state: TaskOutcome;
+  readonly result: string;
+}
+
+export interface DeclaredTaskSend {
+  /** Slug of the agent on the roster that the task is for. */
+  readonly to: string;
+  readonly goal: string;
+  readonly acceptance_criteria: readonly string[];
+  readonly priority: TaskPriority;
+  /** RFC 3339 time or full date, or null. */
+  readonly deadline: string | null;
+}
+
+/** What a model's reply declares. Content: it stays in Postgres and never enters a history. */
+export interface DeclaredReply {
+  /** The text to post, or null when the model chose to say nothing. */
+  readonly reply: string | null;
+  readonly memory: DeclaredMemory | null;
+  readonly task_updates: readonly DeclaredTaskUpdate[];
+  readonly tasks_to_send: readonly DeclaredTaskSend[];
+}
+
+/** Why a provider's answer means that asking again may help. */
+export const RETRY_CODES = [
+  'rate_limit',
+  'overloaded',
+  'server_error',
+  'timeout',
+  'connection',
+  'unreadable_answer',
+  'unknown',
+] as const;
+export type RetryCode = (typeof RETRY_CODES)[number];
+
+/** Why a provider's answer can't be changed by asking again. */
+export const REFUSAL_CODES = [
+  'quota',
+  'spending_limit',
+  'key_rejected',
+  'unknown_model',
+  'malformed_request',
+  'context_too_long',
+  'model_declined',
+  'unknown_host',
+  'bad_certificate',
+  'redirect',
+  'address_refused',
+] as const;
+export type RefusalCode = (typeof REFUSAL_CODES)[number];
+
+/** Why a reply that did arrive can't be used. */
+export const REPLY_FAILURE_CODES = ['reply_invalid', 'reply_too_long', 'reply_truncated', 'reply_empty'] as const;
+export type ReplyFailureCode = (typeof REPLY_FAILURE_CODES)[number];
+
+/** Input of `agentRun`. Ids only: everything else is read in Postgres by the claim. */
+export interface AgentRunInput {
+  readonly agent: string;
+  readonly message: string;
+}
+
+/** Result of `agentRun`, as an engineer reads it in the history. */
+export type AgentRunResult =
+  | { readonly result: 'ended'; readonly run: string; readonly ending: Ending }
+  /** The claim was not granted; nothing was read and nothing was done. */
+  | { readonly result: 'refused'; readonly why: string; readonly run?: string }
+  /** Another execution owns the run that this one tried to go on with. */
+  | { readonly result: 'fenced'; readonly why: string; readonly run: string };
+
+/** How long things may take, as the worker that granted the claim was configured. Recorded with the claim. */
+export interface RunTimeouts {
+  /** From the claim to the ending. */
+  readonly limitMs: number;
+  /** One attempt of an acting step. Longer than Postgres's own timeouts, so that Postgres gives up first. */
+  readonly stepMs: number;
+  /** One attempt of the model call, its request included. */
+  readonly modelMs: number;
+  /** How long a silent model call is believed to be alive. */
+  readonly heartbeatMs: number;
+}
+
+export type ClaimResult =
+  | { readonly status: 'granted'; readonly run: string; readonly onCrash: OnCrash; readonly t: RunTimeouts }
+  | { readonly status: 'closed'; readonly run: string; readonly ending: Ending }
+  | { readonly status: 'refused'; readonly why: string; readonly run?: string };
+
+/** What the workflow learns of a model call: kinds and rights, hashes and counts, never content. */
+export type ModelCallResult =
+  | {
+      readonly status: 'reply';
+      readonly sha256: string;
+      readonly declared: readonly ActionKind[];
+      readonly rights: Rights;
+    }
+  /** No reply came, and none will: the ledger says why. */
+  | { readonly status: 'settled' }
+  | { readonly status: 'closed'; readonly ending: Ending };
+
+export interface StepResult {
+  readonly state: StepState;
+  /** The run's ending, when this step was its last. */
+  readonly ending?: Ending;
+}
+
+/** Types of the failures that activities throw. */
+export const FAILURE = {
+  /** Nobody acts: another execution owns the run, or the run is closed. Not retryable. */
+  fenced: 'Fenced',
+  /** Postgres did not answer; the outcome may be unknown. Retryable. */
+  transient: 'Transient',
+  /** The provider may answer another request. Retryable, after the wait that it named. */
+  modelBusy: 'ModelBusy',
+  /** A bug of ours. Not retryable: the same would happen again. */
+  bug: 'Bug',
+} as const;

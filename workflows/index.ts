@@ -1,0 +1,3 @@
+// The workflow bundle's entry: exports only.
+
+export { agentRun } from './agent-run';

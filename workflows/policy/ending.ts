@@ -1,0 +1,143 @@
+// How a run ended, computed from its records and the reason of whoever closes it. Pure.
+//
+//   a closer's `lost`, `cancelled`, `timed_out` win over everything
+//   no stored reply      → what the last model request says: refused · failed · busy, else the closer's failure
+//   the reply not posted → not_allowed (rights, or a re-check) · failed (nothing was done)
+//   the reply posted     → replied · partial (a later step failed or was not reached)
+//   the reply was null   → silent · partial · failed, in the same way
+
+import { MODEL_REQUESTS_LIMIT, type Ending, type Rights, type StepState } from '../contract';
+import { decide, refusalCode, type Step } from './steps';
+
+/** Why somebody closes a run. `ended`: there is nothing more to do. */
+export type CloseReason =
+  | { readonly kind: 'ended' }
+  | { readonly kind: 'lost' }
+  | { readonly kind: 'cancelled' }
+  | { readonly kind: 'timed_out' }
+  /** `step`: the key of the step whose attempt failed, if one did. */
+  | { readonly kind: 'failed'; readonly code: string; readonly step?: string };
+
+export interface StepRecord {
+  readonly key: string;
+  readonly state: StepState;
+  readonly code: string | null;
+}
+
+export interface RequestRecord {
+  readonly number: number;
+  readonly outcome: string;
+  readonly code: string | null;
+}
+
+/** What Postgres holds about a run at the moment of closing. */
+export interface RunRecords {
+  /** Steps of the stored reply, or null when no reply was stored. */
+  readonly steps: readonly Step[] | null;
+  /** Rights stored with the reply. */
+  readonly rights: Rights | null;
+  readonly done: readonly StepRecord[];
+  readonly requests: readonly RequestRecord[];
+  /** Most requests this run could send. */
+  readonly requestsLimit?: number;
+}
+
+export interface ComputedEnding {
+  readonly ending: Ending;
+  readonly code: string | null;
+  /** The states of declared steps that have no row yet. */
+  readonly missing: readonly (StepRecord & { readonly step: Step })[];
+}
+
+/** The ending of a run, and the state of every declared step that has none. */
+export function computeEnding(records: RunRecords, reason: CloseReason): ComputedEnding {
+  const missing = missingSteps(records, reason);
+  const states = [...records.done, ...missing];
+  const { ending, code } = overriding(reason) ?? fromRequests(records, reason) ?? fromSteps(states, reason);
+  return { ending, code, missing };
+}
+
+/** True when every step that may act has its row, so that the run can close in the transaction of the last one. */
+export function nothingLeftToDo(steps: readonly Step[], rights: Rights, done: readonly StepRecord[]): boolean {
+  const reply = done.find((record) => record.key === 'reply');
+  if (reply && reply.state !== 'done') return true;
+  const ended = new Set(done.map((record) => record.key));
+  return steps.every((step) => ended.has(step.key) || decide(step.kind, rights) !== 'go');
+}
+
+type Verdict = { ending: Ending; code: string | null };
+
+function overriding(reason: CloseReason): Verdict | null {
+  switch (reason.kind) {
+    case 'lost':
+    case 'cancelled':
+    case 'timed_out':
+      return { ending: reason.kind, code: null };
+    case 'ended':
+    case 'failed':
+      return null;
+  }
+}
+
+function fromRequests(records: RunRecords, reason: CloseReason): Verdict | null {
+  if (records.steps !== null) return null;
+  const last = records.requests.reduce<RequestRecord | null>(
+    (newest, request) => (newest === null || request.number > newest.number ? request : newest),
+    null,
+  );
+  const failure: Verdict = { ending: 'failed', code: reason.kind === 'failed' ? reason.code : 'no_reply' };
+  if (last === null) return failure;
+  const isLastAllowed = last.number >= (records.requestsLimit ?? MODEL_REQUESTS_LIMIT);
+  switch (last.outcome) {
+    case 'refused':
+      return { ending: 'refused', code: last.code };
+    case 'failed':
+      return { ending: 'failed', code: last.code };
+    case 'busy':
+      return { ending: 'busy', code: last.code };
+    case 'retry':
+      return isLastAllowed ? { ending: 'busy', code: last.code } : failure;
+    case 'unknown':
+    case 'in_flight':
+      return isLastAllowed ? { ending: 'failed', code: 'unknown' } : failure;
+    default:
+      return failure;
+  }
+}
+
+function fromSteps(states: readonly StepRecord[], reason: CloseReason): Verdict {
+  const code = reason.kind === 'failed' ? reason.code : null;
+  const reply = states.find((state) => state.key === 'reply');
+  if (reply && reply.state !== 'done') {
+    const stopped = reply.state === 'refused' || reply.state === 'superseded';
+    return stopped ? { ending: 'not_allowed', code: reply.code } : { ending: 'failed', code: code ?? reply.code };
+  }
+  const short = states.find((state) => state.state === 'failed' || state.state === 'not_reached');
+  if (!short) return { ending: reply ? 'replied' : 'silent', code: null };
+  const didSomething = states.some((state) => state.state === 'done');
+  return { ending: didSomething ? 'partial' : 'failed', code: code ?? short.code };
+}
+
+function missingSteps(records: RunRecords, reason: CloseReason): ComputedEnding['missing'] {
+  const { steps, rights } = records;
+  if (steps === null || rights === null) return [];
+  const ended = new Map(records.done.map((record) => [record.key, record]));
+  const reply = ended.get('reply');
+  const replyRefused = steps.some((step) => step.kind === 'reply') && decide('reply', rights) !== 'go';
+  const replyStopped = replyRefused || (reply !== undefined && reply.state !== 'done');
+  return steps
+    .filter((step) => !ended.has(step.key))
+    .map((step) => ({ step, key: step.key, ...missingState(step, rights, reason, replyStopped) }));
+}
+
+function missingState(
+  step: Step,
+  rights: Rights,
+  reason: CloseReason,
+  replyStopped: boolean,
+): { state: StepState; code: string | null } {
+  if (step.kind !== 'reply' && replyStopped) return { state: 'superseded', code: 'reply_not_posted' };
+  if (decide(step.kind, rights) !== 'go') return { state: 'refused', code: refusalCode(step.kind, rights) };
+  if (reason.kind === 'failed' && reason.step === step.key) return { state: 'failed', code: reason.code };
+  return { state: 'not_reached', code: null };
+}
