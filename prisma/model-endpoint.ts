@@ -1,0 +1,62 @@
+// A model key and the address it is for, as a person typed them. The door and the worker both read them through
+// here, so that an address which passes the test is the address that a real call uses.
+
+/** Longer than any key or address seen, short enough for every header and log limit. */
+const KEY_LENGTH_LIMIT = 1_000;
+const URL_LENGTH_LIMIT = 2_000;
+
+const COMPLETIONS_PATH = '/chat/completions';
+
+export type BaseUrl = { ok: true; url: string } | { ok: false; reason: string };
+export type ModelKeyText = { ok: true; key: string } | { ok: false; reason: string };
+
+/**
+ * The one form an address is stored and called in, without a slash at its end; normalising it again changes nothing.
+ * A bare host means its `/v1`; a full `…/chat/completions` without `/v1` before it is kept whole, since it says so.
+ * `reason` is a sentence for whoever typed it, and repeats nothing of what was typed.
+ */
+export function normalizeBaseUrl(input: string): BaseUrl {
+  const text = input.trim();
+  if (text.length > URL_LENGTH_LIMIT) return refused(`The base URL is over ${URL_LENGTH_LIMIT} characters.`);
+  // URL would drop a line break or encode a space, and call an address that nobody typed.
+  if (/[\s\p{Cc}\\]/u.test(text)) return refused('The base URL holds a space, a control character or a backslash.');
+  if (!/^https?:\/\/[^/]/i.test(text)) return refused('The base URL must start with https:// or http:// and a host.');
+  if (!URL.canParse(text)) return refused('The base URL is not a valid URL.');
+  const url = new URL(text);
+  if (url.username !== '' || url.password !== '' || /^https?:\/\/[^/?#]*@/i.test(text)) {
+    return refused('The base URL must not hold a user name or password.');
+  }
+  // An empty "?" or "#" leaves nothing in the parsed URL, so the text is asked.
+  if (text.includes('?')) return refused('The base URL must not have a query.');
+  if (text.includes('#')) return refused('The base URL must not have a fragment.');
+
+  const path = url.pathname.replace(/\/{2,}/g, '/').replace(/\/$/, '');
+  if (path === '') return { ok: true, url: `${url.origin}/v1` };
+  if (!path.endsWith(COMPLETIONS_PATH)) return { ok: true, url: url.origin + path };
+  const before = path.slice(0, -COMPLETIONS_PATH.length);
+  return { ok: true, url: url.origin + (before === '' ? COMPLETIONS_PATH : before) };
+}
+
+/** What comes before `/chat/completions` in the address that is really called, given a normalised base URL. */
+export function completionsBase(normalizedUrl: string): string {
+  return normalizedUrl.endsWith(COMPLETIONS_PATH) ? normalizedUrl.slice(0, -COMPLETIONS_PATH.length) : normalizedUrl;
+}
+
+/**
+ * A pasted key without the white space around it, or why it can't be one: what is left must fit in an HTTP header.
+ * `reason` repeats nothing of the key.
+ */
+export function cleanModelKey(input: string): ModelKeyText {
+  const key = input.trim();
+  if (key === '') return refused('The key is empty.');
+  if (key.length > KEY_LENGTH_LIMIT) return refused(`The key is over ${KEY_LENGTH_LIMIT} characters.`);
+  if (/\s/.test(key)) return refused('The key holds a space or a line break: paste the key alone.');
+  if (!/^[\x21-\x7e]+$/.test(key)) {
+    return refused('The key holds a character that is not plain ASCII, such as a curly quote: paste the key alone.');
+  }
+  return { ok: true, key };
+}
+
+function refused(reason: string): { ok: false; reason: string } {
+  return { ok: false, reason };
+}

@@ -1,0 +1,189 @@
+// The claim: one row per agent and message, taken once and for good, by an execution or by the reconciler.
+
+import type { Ending, OnCrash } from '../../workflows/contract';
+import { RoomDraft } from './draft';
+import { closedWhileWaiting } from './gates';
+import { newId } from './ids';
+import { closeLockedRun } from './closing';
+import { loadLockedRun } from './runs';
+import { startTask } from './tasks';
+import { inTransaction, type Db, type Tx } from './transaction';
+
+/** Which Temporal execution is asking. The run id comes from the activity's own context, never from an input. */
+export interface Execution {
+  readonly workflowId: string;
+  readonly temporalRunId: string;
+}
+
+export type ClaimOutcome =
+  | { readonly kind: 'granted'; readonly runId: string; readonly onCrash: OnCrash; readonly timeLimitMs: number }
+  /** Granted, and closed: at once because the wake's gates had shut, or earlier by somebody else. */
+  | { readonly kind: 'closed'; readonly runId: string; readonly ending: Ending }
+  | { readonly kind: 'refused'; readonly why: ClaimRefusal; readonly runId: string | null };
+
+export type ClaimRefusal = 'already_claimed' | 'no_wake' | 'not_delivered' | 'suppressed';
+
+interface WakeFacts {
+  readonly wakeId: string;
+  readonly roomId: string;
+  readonly companyId: string;
+  readonly taskId: string | null;
+  readonly hop: number;
+  readonly onCrash: OnCrash;
+  readonly agentName: string;
+  readonly roomClosed: boolean;
+  readonly roomPaused: boolean;
+  readonly isMember: boolean;
+  readonly onRoster: boolean;
+  readonly agentPaused: boolean;
+  readonly companySuspended: boolean;
+  readonly keyRejected: boolean;
+}
+
+/**
+ * Claims a message for an agent, before anything else of the run is read or written.
+ *
+ * Granted once. The same Temporal run is granted it again: its acknowledgement was lost. Any other is refused and counted
+ * on the run that it met. A wake whose gates shut since its delivery is claimed and closed as cancelled.
+ */
+export async function claimMessage(
+  db: Db,
+  execution: Execution,
+  wake: { agentId: string; messageId: string },
+  limits: { timeLimitMs: number },
+): Promise<ClaimOutcome> {
+  return inTransaction(db, async (tx) => {
+    const facts = await lockWakeFacts(tx, wake);
+    if (!facts) return { kind: 'refused', why: 'no_wake', runId: null };
+    const [locked] = await tx.$queryRaw<{ state: string }[]>`
+      SELECT state FROM wakes WHERE id = ${facts.wakeId} FOR NO KEY UPDATE`;
+    switch (locked?.state) {
+      case 'claimed':
+        return meetClaim(tx, execution, wake);
+      case 'delivered':
+        break;
+      case 'suppressed':
+        return { kind: 'refused', why: 'suppressed', runId: null };
+      default:
+        return { kind: 'refused', why: 'not_delivered', runId: null };
+    }
+    const runId = await insertClaim(tx, facts, wake, execution, limits.timeLimitMs);
+    if (runId === null) return meetClaim(tx, execution, wake);
+    const reason = closedWhileWaiting(facts);
+    if (reason !== null) {
+      const run = await loadLockedRun(tx, runId);
+      const draft = new RoomDraft(facts.roomId);
+      const ending = await closeLockedRun(tx, draft, run, { kind: 'cancelled' }, { by: 'room', why: reason });
+      await draft.append(tx);
+      return { kind: 'closed', runId, ending };
+    }
+    if (facts.taskId !== null) {
+      const draft = new RoomDraft(facts.roomId);
+      const agent = { kind: 'agent', id: wake.agentId, name: facts.agentName, companyId: facts.companyId } as const;
+      await startTask(tx, draft, facts.taskId, agent);
+      await draft.append(tx);
+    }
+    return { kind: 'granted', runId, onCrash: facts.onCrash, timeLimitMs: limits.timeLimitMs };
+  });
+}
+
+/**
+ * Ends a delivered wake that no execution will ever claim: takes the claim itself, with a run that is closed as lost.
+ * Returns the run's id, or null when an execution won the race, or the wake is not delivered.
+ */
+export async function claimAsLost(
+  db: Db,
+  wake: { agentId: string; messageId: string; workflowId: string },
+  limits: { timeLimitMs: number },
+): Promise<string | null> {
+  return inTransaction(db, async (tx) => {
+    const facts = await lockWakeFacts(tx, wake);
+    if (!facts) return null;
+    const [locked] = await tx.$queryRaw<{ state: string }[]>`
+      SELECT state FROM wakes WHERE id = ${facts.wakeId} FOR NO KEY UPDATE`;
+    if (locked?.state !== 'delivered') return null;
+    const execution = { workflowId: wake.workflowId, temporalRunId: null };
+    const runId = await insertClaim(tx, facts, wake, execution, limits.timeLimitMs);
+    if (runId === null) return null;
+    const draft = new RoomDraft(facts.roomId);
+    await closeLockedRun(tx, draft, await loadLockedRun(tx, runId), { kind: 'lost' }, null);
+    await draft.append(tx);
+    return runId;
+  });
+}
+
+// Locks membership and roster, so that leaving and removal wait for the claim, or the claim sees them.
+async function lockWakeFacts(tx: Tx, wake: { agentId: string; messageId: string }): Promise<WakeFacts | undefined> {
+  const [facts] = await tx.$queryRaw<WakeFacts[]>`
+    SELECT w.id AS "wakeId", w.room_id AS "roomId", w.company_id AS "companyId", w.task_id AS "taskId", w.hop,
+           r.on_crash AS "onCrash", a.name AS "agentName",
+           r.closed_at IS NOT NULL AS "roomClosed", r.paused_at IS NOT NULL AS "roomPaused",
+           m.left_at IS NULL AS "isMember", ra.removed_at IS NULL AS "onRoster",
+           a.paused_at IS NOT NULL AS "agentPaused", c.suspended_at IS NOT NULL AS "companySuspended",
+           (k.id IS NULL OR k.revoked_at IS NOT NULL OR k.rejected_version IS NOT DISTINCT FROM k.version)
+             AS "keyRejected"
+    FROM wakes w
+    JOIN rooms r ON r.id = w.room_id
+    JOIN agents a ON a.id = w.agent_id
+    JOIN companies c ON c.id = w.company_id
+    JOIN room_members m ON m.room_id = w.room_id AND m.company_id = w.company_id
+    JOIN room_agents ra ON ra.room_id = w.room_id AND ra.agent_id = w.agent_id
+    LEFT JOIN model_keys k ON k.id = a.model_key_id
+    WHERE w.agent_id = ${wake.agentId} AND w.message_id = ${wake.messageId}
+    FOR SHARE OF m, ra`;
+  return facts;
+}
+
+// The primary key decides. A conflict on it is the expected way to lose; on any other constraint it is a bug and throws.
+async function insertClaim(
+  tx: Tx,
+  facts: WakeFacts,
+  wake: { agentId: string; messageId: string },
+  execution: { workflowId: string; temporalRunId: string | null },
+  timeLimitMs: number,
+): Promise<string | null> {
+  const [claimed] = await tx.$queryRaw<{ runId: string }[]>`
+    WITH claim AS (
+      INSERT INTO agent_run_locks (agent_id, message_id, run_id, workflow_id, temporal_run_id)
+      VALUES (${wake.agentId}, ${wake.messageId}, ${newId('run')}, ${execution.workflowId}, ${execution.temporalRunId})
+      ON CONFLICT (agent_id, message_id) DO NOTHING
+      RETURNING run_id
+    ), run AS (
+      INSERT INTO runs (id, agent_id, message_id, room_id, company_id, wake_id, workflow_id, temporal_run_id, on_crash,
+                        hop, time_limit_ms, due_at)
+      SELECT run_id, ${wake.agentId}, ${wake.messageId}, ${facts.roomId}, ${facts.companyId}, ${facts.wakeId},
+             ${execution.workflowId}, ${execution.temporalRunId}, ${facts.onCrash}, ${facts.hop + 1}, ${timeLimitMs},
+             clock_timestamp() + interval '15 seconds'
+      FROM claim
+      RETURNING id
+    ), wake AS (
+      UPDATE wakes SET state = 'claimed', claimed_at = clock_timestamp()
+      WHERE id = ${facts.wakeId} AND EXISTS (SELECT FROM claim)
+    )
+    SELECT id AS "runId" FROM run`;
+  return claimed?.runId ?? null;
+}
+
+// Another execution of the same wake: our own lost acknowledgement, or a stranger, which the ledger counts.
+async function meetClaim(
+  tx: Tx,
+  execution: Execution,
+  wake: { agentId: string; messageId: string },
+): Promise<ClaimOutcome> {
+  const [held] = await tx.$queryRaw<
+    { runId: string; temporalRunId: string | null; onCrash: OnCrash; ending: Ending | null; timeLimitMs: number }[]
+  >`
+    SELECT l.run_id AS "runId", l.temporal_run_id AS "temporalRunId", r.on_crash AS "onCrash", r.ending,
+           r.time_limit_ms AS "timeLimitMs"
+    FROM agent_run_locks l JOIN runs r ON r.id = l.run_id
+    WHERE l.agent_id = ${wake.agentId} AND l.message_id = ${wake.messageId}`;
+  if (!held) throw new Error('a claimed wake has no claim');
+  if (held.temporalRunId !== execution.temporalRunId) {
+    await tx.$executeRaw`UPDATE runs SET fenced_count = fenced_count + 1 WHERE id = ${held.runId}`;
+    return { kind: 'refused', why: 'already_claimed', runId: held.runId };
+  }
+  return held.ending !== null
+    ? { kind: 'closed', runId: held.runId, ending: held.ending }
+    : { kind: 'granted', runId: held.runId, onCrash: held.onCrash, timeLimitMs: held.timeLimitMs };
+}
+

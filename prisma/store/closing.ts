@@ -1,0 +1,96 @@
+// Closing a run whose row is locked: the ending, the state of every declared step, and the event that shows it.
+
+import type { Ending } from '../../workflows/contract';
+import { computeEnding, type CloseReason, type RequestRecord, type StepRecord } from '../../workflows/policy/ending';
+import { declaredKinds, planSteps, type Step } from '../../workflows/policy/steps';
+import type { RoomDraft } from './draft';
+import type { LockedRun } from './runs';
+import type { Tx } from './transaction';
+
+export interface RecordedStep extends StepRecord {
+  readonly effectId: string | null;
+}
+
+/**
+ * Closes a run and stages its `run_ended` event, and returns its ending.
+ *
+ * Computed from what Postgres holds, plus the closer's reason; never from what a workflow believes. Erases the rendered
+ * context and marks requests that nobody answered. `steps` saves the caller who has just read them a statement.
+ */
+export async function closeLockedRun(
+  tx: Tx,
+  draft: RoomDraft,
+  run: LockedRun,
+  reason: CloseReason,
+  cancelled: { by: string; why: string } | null,
+  steps?: readonly RecordedStep[],
+): Promise<Ending> {
+  const done = steps ?? (await loadSteps(tx, run.id));
+  const requests = run.reply === null ? await loadRequests(tx, run.id) : { records: [], limit: 0, retryAt: null };
+  const { ending, code, missing } = computeEnding(
+    {
+      steps: run.reply === null ? null : planSteps(declaredKinds(run.reply)),
+      rights: run.rights,
+      done,
+      requests: requests.records,
+      ...(requests.limit > 0 ? { requestsLimit: requests.limit } : {}),
+    },
+    reason,
+  );
+  const rows = missing.map(({ step, state, code: stepCode }) => ({
+    step_key: step.key,
+    position: step.position,
+    kind: step.kind,
+    state,
+    code: stepCode,
+  }));
+  await tx.$executeRaw`
+    WITH unanswered AS (
+      UPDATE model_requests SET outcome = 'unknown', code = 'unknown', ended_at = clock_timestamp()
+      WHERE run_id = ${run.id} AND outcome = 'in_flight'
+    ), missing AS (
+      INSERT INTO run_steps (run_id, step_key, position, kind, state, code)
+      SELECT ${run.id}, x.step_key, x.position, x.kind, x.state, x.code
+      FROM jsonb_to_recordset(${JSON.stringify(rows)}::jsonb)
+           AS x(step_key text, position int, kind text, state text, code text)
+    )
+    UPDATE runs SET state = 'closed', ending = ${ending}, code = ${code}, closed_at = clock_timestamp(), context = NULL,
+                    cancelled_by = ${cancelled?.by ?? null}, cancel_reason = ${cancelled?.why ?? null},
+                    retry_at = ${ending === 'busy' ? requests.retryAt : null}
+    WHERE id = ${run.id}`;
+  const posted = done.find((record) => record.key === 'reply')?.effectId ?? null;
+  draft.addEvent({
+    type: 'run_ended',
+    author: null,
+    companyId: run.companyId,
+    subjectId: run.id,
+    data: { run: run.id, agent: run.agentId, message: run.messageId, ending, posted },
+  });
+  return ending;
+}
+
+/** The steps of a run that have their row. Read under the run's lock, they can't change. */
+export async function loadSteps(tx: Tx, runId: string): Promise<RecordedStep[]> {
+  return tx.$queryRaw<RecordedStep[]>`
+    SELECT step_key AS key, state, code, effect_id AS "effectId" FROM run_steps WHERE run_id = ${runId}`;
+}
+
+/** Writes the row of one step. The primary key is the last guard behind the run's lock. */
+export async function insertStep(tx: Tx, runId: string, step: Step, record: RecordedStep): Promise<void> {
+  await tx.$executeRaw`
+    INSERT INTO run_steps (run_id, step_key, position, kind, state, code, effect_id)
+    VALUES (${runId}, ${step.key}, ${step.position}, ${step.kind}, ${record.state}, ${record.code}, ${record.effectId})`;
+}
+
+async function loadRequests(
+  tx: Tx,
+  runId: string,
+): Promise<{ records: RequestRecord[]; limit: number; retryAt: Date | null }> {
+  const rows = await tx.$queryRaw<(RequestRecord & { retryAt: Date | null; ownerSupplied: boolean })[]>`
+    SELECT q.number, q.outcome, q.code, q.ended_at + make_interval(secs => q.named_wait_ms / 1000.0) AS "retryAt",
+           coalesce(k.owner_supplied, false) AS "ownerSupplied"
+    FROM model_requests q JOIN runs r ON r.id = q.run_id LEFT JOIN model_keys k ON k.id = r.model_key_id
+    WHERE q.run_id = ${runId} ORDER BY q.number`;
+  const last = rows.at(-1);
+  return { records: rows, limit: last?.ownerSupplied ? 1 : 0, retryAt: last?.retryAt ?? null };
+}

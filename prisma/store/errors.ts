@@ -1,0 +1,47 @@
+// Errors by who must act. The API turns each into one HTTP status; the activities into one failure type.
+// Their texts are shown to callers: they name fields, states and limits, never content, keys or SQL.
+
+/** The caller mends the request. `pointer` is a JSON pointer to the field. */
+export class InvalidInput extends Error {
+  override readonly name = 'InvalidInput';
+  readonly pointer: string | undefined;
+  constructor(message: string, pointer?: string) {
+    super(message);
+    this.pointer = pointer;
+  }
+}
+
+/** The caller needs another right. */
+export class NotAllowed extends Error {
+  override readonly name = 'NotAllowed';
+}
+
+/** There is no such thing, or the caller may not know of it. */
+export class NotFound extends Error {
+  override readonly name = 'NotFound';
+}
+
+/** The state is another one; the caller re-reads. */
+export class Conflict extends Error {
+  override readonly name = 'Conflict';
+}
+
+/** It was there, and its time has passed. */
+export class Gone extends Error {
+  override readonly name = 'Gone';
+}
+
+/** Postgres can't answer just now; the same call may succeed later. Its outcome may be unknown. */
+export class Transient extends Error {
+  override readonly name = 'Transient';
+}
+
+/** Another execution owns the run (`not_mine`), or the run is closed. */
+export class Fenced extends Error {
+  override readonly name = 'Fenced';
+  readonly why: 'not_mine' | 'closed';
+  constructor(why: 'not_mine' | 'closed') {
+    super(`Fenced: ${why}`);
+    this.why = why;
+  }
+}

@@ -1,0 +1,22 @@
+// Prefixed ids that sort by the time they were made (TypeID: a UUIDv7 in base 32 behind its noun).
+
+import { typeid } from 'typeid-js';
+
+export type IdPrefix =
+  | 'co'
+  | 'key'
+  | 'mk'
+  | 'agent'
+  | 'room'
+  | 'inv'
+  | 'evt'
+  | 'msg'
+  | 'task'
+  | 'mem'
+  | 'wake'
+  | 'run';
+
+/** A new id such as `msg_01kb7q…`, unique without asking anyone. */
+export function newId(prefix: IdPrefix): string {
+  return typeid(prefix).toString();
+}

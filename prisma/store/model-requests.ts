@@ -1,0 +1,202 @@
+// Model requests: claimed before they are sent, so that nothing can send a fourth; and the reply, stored once.
+//
+//   in_flight → answered (a reply) · retry · busy · refused · failed (a reply that can't be used) · aborted · unknown
+
+import { createHash } from 'node:crypto';
+import { MODEL_REQUESTS_LIMIT, type DeclaredReply, type Ending, type Rights } from '../../workflows/contract';
+import type { Execution } from './claims';
+import { closeLockedRun } from './closing';
+import { RoomDraft } from './draft';
+import { Fenced } from './errors';
+import { countFenced, lockOwnRun, lockSurroundings } from './runs';
+import { loadRoomView, type RoomView } from './room-view';
+import { inTransaction, type Db, type Tx } from './transaction';
+
+/** The agent's model, and its key, still sealed. */
+export interface ModelTarget {
+  readonly model: string | null;
+  readonly keyId: string | null;
+  readonly keyVersion: number | null;
+  readonly baseUrl: string | null;
+  readonly sealedSecret: string | null;
+  readonly ownerSupplied: boolean;
+}
+
+export interface RenderedContext {
+  readonly system: string;
+  readonly user: string;
+}
+
+export interface StoredReply {
+  readonly reply: DeclaredReply;
+  readonly sha256: string;
+  readonly rights: Rights;
+}
+
+export type RequestClaim =
+  /** Send this request, once. */
+  | { readonly kind: 'send'; readonly number: number; readonly limit: number; readonly target: ModelTarget; readonly context: RenderedContext }
+  | ({ readonly kind: 'reply' } & StoredReply)
+  /** What was recorded can't be changed by another request, or none is left. */
+  | { readonly kind: 'settled' }
+  /** The agent is no longer in the room: the run was closed. */
+  | { readonly kind: 'closed'; readonly ending: Ending };
+
+/** How a request ended, as the ledger holds it. */
+export interface RequestResult {
+  readonly outcome: 'answered' | 'retry' | 'busy' | 'refused' | 'failed' | 'aborted';
+  readonly code: string | null;
+  readonly httpStatus: number | null;
+  readonly providerCode: string | null;
+  readonly namedWaitMs: number | null;
+  readonly inputTokens: number | null;
+  readonly outputTokens: number | null;
+  readonly reply: DeclaredReply | null;
+}
+
+/**
+ * Claims the right to send one model request through the fence, and stores the context that all requests of the run send.
+ *
+ * An earlier request that nobody answered reads `unknown` from here on, and counts.
+ * @throws Fenced, Transient
+ */
+export async function claimRequest(
+  db: Db,
+  execution: Execution,
+  runId: string,
+  render: (view: RoomView) => { context: RenderedContext; manifest: Record<string, unknown> },
+): Promise<RequestClaim> {
+  const claim = await inTransaction(db, async (tx): Promise<RequestClaim | 'not_mine'> => {
+    const around = await lockSurroundings(tx, runId);
+    const run = around && (await lockOwnRun(tx, execution, runId));
+    if (!run) return 'not_mine';
+    if (run.reply !== null && run.rights !== null && run.replySha256 !== null) {
+      return { kind: 'reply', reply: run.reply, sha256: run.replySha256, rights: run.rights };
+    }
+    if (run.state === 'closed') throw new Fenced('closed');
+    if (around.gone !== null) {
+      const draft = new RoomDraft(run.roomId);
+      const cancelled = { by: 'room', why: around.gone };
+      const ending = await closeLockedRun(tx, draft, run, { kind: 'cancelled' }, cancelled);
+      await draft.append(tx);
+      return { kind: 'closed', ending };
+    }
+    const { target, last } = await loadTarget(tx, runId);
+    const limit = target.ownerSupplied ? 1 : MODEL_REQUESTS_LIMIT;
+    const number = (last?.number ?? 0) + 1;
+    const mayAskAgain = last === null || ['retry', 'unknown', 'in_flight', 'aborted'].includes(last.outcome);
+    if (number > limit || !mayAskAgain) {
+      await markUnanswered(tx, runId);
+      return { kind: 'settled' };
+    }
+    let context = run.context as RenderedContext | null;
+    let manifest: Record<string, unknown> | null = null;
+    if (context === null) {
+      const rendered = render(await loadRoomView(tx, run));
+      ({ context, manifest } = rendered);
+    }
+    await tx.$executeRaw`
+      WITH unanswered AS (
+        UPDATE model_requests SET outcome = 'unknown', code = 'unknown', ended_at = clock_timestamp()
+        WHERE run_id = ${runId} AND outcome = 'in_flight'
+      ), stored AS (
+        UPDATE runs SET context = ${JSON.stringify(context)}::jsonb,
+                        manifest = coalesce(manifest, ${manifest === null ? null : JSON.stringify(manifest)}::jsonb),
+                        model = ${target.model}, model_key_id = ${target.keyId}, model_key_version = ${target.keyVersion}
+        WHERE id = ${runId} AND ${manifest !== null}
+      )
+      INSERT INTO model_requests (run_id, number) VALUES (${runId}, ${number})`;
+    return { kind: 'send', number, limit, target, context };
+  });
+  if (claim === 'not_mine') {
+    await countFenced(db, runId);
+    throw new Fenced('not_mine');
+  }
+  return claim;
+}
+
+/**
+ * Records how a request ended and, with the first reply, the reply and the agent's rights at this moment.
+ *
+ * Returns the reply that the run has now, whoever stored it, or null. One statement.
+ * @throws Fenced, Transient
+ */
+export async function endRequest(
+  db: Db,
+  execution: Execution,
+  runId: string,
+  number: number,
+  result: RequestResult,
+): Promise<StoredReply | null> {
+  const reply = result.reply === null ? null : JSON.stringify(result.reply);
+  const sha256 = reply === null ? null : createHash('sha256').update(reply).digest('hex');
+  const keyRejected = result.code === 'key_rejected';
+  const ended = await inTransaction(db, async (tx) => {
+    const rows = await tx.$queryRaw<{ reply: DeclaredReply | null; sha256: string | null; rights: Rights | null }[]>`
+      WITH run AS (
+        UPDATE runs SET
+          reply = coalesce(reply, ${reply}::jsonb),
+          reply_sha256 = coalesce(reply_sha256, ${sha256}),
+          rights = CASE WHEN reply IS NULL AND ${reply}::text IS NOT NULL THEN (
+            SELECT jsonb_build_object('reply', ra.right_reply, 'memory', ra.right_memory,
+                                      'task_update', ra.right_task_update, 'task_send', ra.right_task_send)
+            FROM room_agents ra WHERE ra.room_id = runs.room_id AND ra.agent_id = runs.agent_id)
+            ELSE rights END
+        WHERE id = ${runId} AND temporal_run_id = ${execution.temporalRunId}
+          AND workflow_id = ${execution.workflowId} AND state = 'open'
+        RETURNING id, reply, reply_sha256, rights, model_key_id, model_key_version
+      ), request AS (
+        UPDATE model_requests SET outcome = ${result.outcome}, code = ${result.code},
+          http_status = ${result.httpStatus}::int, provider_code = ${result.providerCode},
+          named_wait_ms = ${result.namedWaitMs}::int, input_tokens = ${result.inputTokens}::bigint,
+          output_tokens = ${result.outputTokens}::bigint, ended_at = clock_timestamp()
+        FROM run WHERE run_id = run.id AND number = ${number}
+      ), rejected AS (
+        UPDATE model_keys SET rejected_version = version
+        FROM run WHERE ${keyRejected} AND model_keys.id = run.model_key_id AND version = run.model_key_version
+      )
+      SELECT reply, reply_sha256 AS sha256, rights FROM run`;
+    return rows[0];
+  });
+  if (ended) {
+    if (ended.reply === null || ended.sha256 === null || ended.rights === null) return null;
+    return { reply: ended.reply, sha256: ended.sha256, rights: ended.rights };
+  }
+  return storedOrFenced(db, execution, runId);
+}
+
+// Nothing was updated: the run is closed, or another execution's. A reply stored before it closed is still its reply.
+async function storedOrFenced(db: Db, execution: Execution, runId: string): Promise<StoredReply> {
+  const run = await inTransaction(db, (tx) => lockOwnRun(tx, execution, runId));
+  if (!run) {
+    await countFenced(db, runId);
+    throw new Fenced('not_mine');
+  }
+  if (run.reply === null || run.replySha256 === null || run.rights === null) throw new Fenced('closed');
+  return { reply: run.reply, sha256: run.replySha256, rights: run.rights };
+}
+
+async function loadTarget(
+  tx: Tx,
+  runId: string,
+): Promise<{ target: ModelTarget; last: { number: number; outcome: string } | null }> {
+  const [row] = await tx.$queryRaw<(ModelTarget & { number: number | null; outcome: string | null })[]>`
+    SELECT a.model, k.id AS "keyId", k.version AS "keyVersion", k.base_url AS "baseUrl",
+           CASE WHEN k.revoked_at IS NULL THEN k.sealed_secret END AS "sealedSecret",
+           coalesce(k.owner_supplied, false) AS "ownerSupplied", q.number, q.outcome
+    FROM runs r JOIN agents a ON a.id = r.agent_id
+    LEFT JOIN model_keys k ON k.id = a.model_key_id
+    LEFT JOIN LATERAL (
+      SELECT number, outcome FROM model_requests WHERE run_id = r.id ORDER BY number DESC LIMIT 1
+    ) q ON true
+    WHERE r.id = ${runId}`;
+  if (!row) throw new Error('no such run');
+  const { number, outcome, ...target } = row;
+  return { target, last: number === null || outcome === null ? null : { number, outcome } };
+}
+
+async function markUnanswered(tx: Tx, runId: string): Promise<void> {
+  await tx.$executeRaw`
+    UPDATE model_requests SET outcome = 'unknown', code = 'unknown', ended_at = clock_timestamp()
+    WHERE run_id = ${runId} AND outcome = 'in_flight'`;
+}

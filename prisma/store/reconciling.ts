@@ -1,0 +1,39 @@
+// What the reconciler looks at: runs that are due, and what became of the executions that Temporal lists.
+
+import type { Reader, Db } from './transaction';
+
+export interface DueRun {
+  readonly id: string;
+  readonly workflowId: string;
+  readonly temporalRunId: string | null;
+  /** Open this many milliseconds past its time limit; negative before it. */
+  readonly pastLimitMs: number;
+}
+
+/** Open runs that are due for a look, each leased to this caller for `leaseSeconds`. */
+export async function takeDueRuns(db: Db, limit: number, leaseSeconds: number): Promise<DueRun[]> {
+  return db.$queryRaw<DueRun[]>`
+    UPDATE runs SET due_at = clock_timestamp() + make_interval(secs => ${leaseSeconds})
+    WHERE id IN (
+      SELECT id FROM runs WHERE state = 'open' AND due_at <= clock_timestamp()
+      ORDER BY due_at LIMIT ${limit} FOR NO KEY UPDATE SKIP LOCKED
+    )
+    RETURNING id, workflow_id AS "workflowId", temporal_run_id AS "temporalRunId",
+              (extract(epoch FROM clock_timestamp() - claimed_at) * 1000)::float8 - time_limit_ms AS "pastLimitMs"`;
+}
+
+/** Of these executions, those that will never act again: their run closed a while ago, or belongs to another execution. */
+export async function findStrays(
+  reader: Reader,
+  executions: readonly { workflowId: string; temporalRunId: string }[],
+  graceSeconds: number,
+): Promise<{ workflowId: string; temporalRunId: string }[]> {
+  if (executions.length === 0) return [];
+  const listed = executions.map((each) => ({ workflow_id: each.workflowId, run_id: each.temporalRunId }));
+  return reader.$queryRaw<{ workflowId: string; temporalRunId: string }[]>`
+    SELECT x.workflow_id AS "workflowId", x.run_id AS "temporalRunId"
+    FROM jsonb_to_recordset(${JSON.stringify(listed)}::jsonb) AS x(workflow_id text, run_id text)
+    JOIN runs r ON r.workflow_id = x.workflow_id
+    WHERE r.temporal_run_id IS DISTINCT FROM x.run_id
+       OR r.closed_at < clock_timestamp() - make_interval(secs => ${graceSeconds})`;
+}

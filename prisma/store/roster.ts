@@ -1,0 +1,143 @@
+// Who is in a room: its member companies and the agents on its roster.
+
+import type { Rights, Right, SuppressedReason } from '../../workflows/contract';
+import { foldName } from './addressing';
+import { Conflict, NotFound } from './errors';
+import { shutGate } from './gates';
+import { constraintOf, type Reader, type Tx } from './transaction';
+
+/** A room as a writer finds it, its company's membership locked so that leaving waits for the write. */
+export interface RoomForWrite {
+  readonly id: string;
+  readonly hopLimit: number;
+  readonly runAllowance: number;
+  readonly paused: boolean;
+  readonly closed: boolean;
+}
+
+/** An agent on a roster, with what its gates need to know. */
+export interface RosterAgent {
+  readonly agentId: string;
+  readonly slug: string;
+  readonly name: string;
+  readonly companyId: string;
+  readonly alwaysOn: boolean;
+  readonly agentPaused: boolean;
+  readonly companySuspended: boolean;
+  readonly keyRejected: boolean;
+}
+
+/** Rights as a company presets them. `careful` is the default. */
+export const PRESETS: Readonly<Record<'supervised' | 'careful' | 'autonomous', Rights>> = {
+  supervised: { reply: 'hold', memory: 'hold', task_update: 'hold', task_send: 'hold' },
+  careful: { reply: 'go', memory: 'go', task_update: 'go', task_send: 'hold' },
+  autonomous: { reply: 'go', memory: 'go', task_update: 'go', task_send: 'go' },
+};
+
+/**
+ * Locks a company's membership of a room for sharing and returns the room.
+ * @throws NotFound when the company is no member, as if the room did not exist; Conflict when it is closed.
+ */
+export async function lockRoomForWrite(tx: Tx, roomId: string, companyId: string): Promise<RoomForWrite> {
+  const [room] = await tx.$queryRaw<RoomForWrite[]>`
+    SELECT r.id, r.hop_limit AS "hopLimit", r.run_allowance AS "runAllowance",
+           r.paused_at IS NOT NULL AS paused, r.closed_at IS NOT NULL AS closed
+    FROM room_members m JOIN rooms r ON r.id = m.room_id
+    WHERE m.room_id = ${roomId} AND m.company_id = ${companyId} AND m.left_at IS NULL
+    FOR SHARE OF m`;
+  if (!room) throw new NotFound('no such room');
+  if (room.closed) throw new Conflict('the room is closed');
+  return room;
+}
+
+/** The agents on a room's roster whose companies are members. */
+export async function loadRoster(reader: Reader, roomId: string): Promise<RosterAgent[]> {
+  return reader.$queryRaw<RosterAgent[]>`
+    SELECT a.id AS "agentId", a.slug, a.name, a.company_id AS "companyId", a.always_on AS "alwaysOn",
+           a.paused_at IS NOT NULL AS "agentPaused", c.suspended_at IS NOT NULL AS "companySuspended",
+           (k.id IS NULL OR k.revoked_at IS NOT NULL OR k.rejected_version IS NOT DISTINCT FROM k.version)
+             AS "keyRejected"
+    FROM room_agents ra
+    JOIN agents a ON a.id = ra.agent_id
+    JOIN companies c ON c.id = a.company_id
+    JOIN room_members m ON m.room_id = ra.room_id AND m.company_id = a.company_id AND m.left_at IS NULL
+    LEFT JOIN model_keys k ON k.id = a.model_key_id
+    WHERE ra.room_id = ${roomId} AND ra.removed_at IS NULL
+    ORDER BY ra.added_at, a.id`;
+}
+
+/** Why a wake of this agent would be suppressed from the start, or null. */
+export function gateOf(room: RoomForWrite, agent: RosterAgent, hop: number): SuppressedReason | null {
+  return shutGate({
+    roomClosed: room.closed,
+    roomPaused: room.paused,
+    onRoster: true,
+    isMember: true,
+    companySuspended: agent.companySuspended,
+    agentPaused: agent.agentPaused,
+    keyRejected: agent.keyRejected,
+    allowance: room.runAllowance,
+    hop,
+    hopLimit: room.hopLimit,
+  });
+}
+
+/** An agent's rights in a room, or null when it is not on the roster. */
+export async function loadRights(reader: Reader, roomId: string, agentId: string): Promise<Rights | null> {
+  const row = await reader.roomAgent.findUnique({ where: { roomId_agentId: { roomId, agentId } } });
+  return row === null || row.removedAt !== null ? null : rightsOf(row);
+}
+
+/** Rights out of a roster row. */
+export function rightsOf(row: {
+  rightReply: string;
+  rightMemory: string;
+  rightTaskUpdate: string;
+  rightTaskSend: string;
+}): Rights {
+  return {
+    reply: row.rightReply as Right,
+    memory: row.rightMemory as Right,
+    task_update: row.rightTaskUpdate as Right,
+    task_send: row.rightTaskSend as Right,
+  };
+}
+
+/**
+ * Puts an agent on a roster, or back on it, under the given rights.
+ * @throws Conflict when its slug or name, folded, is taken on this roster.
+ */
+export async function addToRoster(
+  tx: Tx,
+  room: { id: string },
+  agent: { id: string; slug: string; name: string },
+  rights: Rights,
+): Promise<void> {
+  const columns = {
+    rightReply: rights.reply,
+    rightMemory: rights.memory,
+    rightTaskUpdate: rights.task_update,
+    rightTaskSend: rights.task_send,
+    removedAt: null,
+  };
+  await tx.roomAgent.upsert({
+    where: { roomId_agentId: { roomId: room.id, agentId: agent.id } },
+    create: { roomId: room.id, agentId: agent.id, ...columns },
+    update: columns,
+  });
+  const folds = [...new Set([foldName(agent.slug), foldName(agent.name)])];
+  const taken = await tx.rosterName.createMany({
+    data: folds.map((nameFold) => ({ roomId: room.id, nameFold, agentId: agent.id })),
+    skipDuplicates: true,
+  });
+  if (taken.count === folds.length) return;
+  const holders = await tx.rosterName.findMany({ where: { roomId: room.id, nameFold: { in: folds } } });
+  if (holders.some((holder) => holder.agentId !== agent.id)) {
+    throw new Conflict('an agent on this roster has a slug or name that reads the same');
+  }
+}
+
+/** True when an error says that a unique slug was taken. */
+export function isSlugTaken(error: unknown): boolean {
+  return /slug/.test(constraintOf(error) ?? '');
+}

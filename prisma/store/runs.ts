@@ -1,0 +1,236 @@
+// The fence. Every activity after the claim passes it; every acting step is one transaction inside it.
+//
+//   lock membership and roster, then the run's row where the Temporal run id is mine   no row → Fenced: not_mine
+//   has this step a row already → return what it recorded, also when the run is closed
+//   is the run closed → Fenced: closed
+//   re-check → superseded · effect · step row · close, if nothing is left · room events and wakes last · commit
+
+import type { ActionKind, DeclaredReply, Ending, OnCrash, Rights, StepState } from '../../workflows/contract';
+import type { CloseReason, StepRecord } from '../../workflows/policy/ending';
+import { nothingLeftToDo } from '../../workflows/policy/ending';
+import { declaredKinds, planSteps, type Step } from '../../workflows/policy/steps';
+import type { Execution } from './claims';
+import { closeLockedRun, insertStep, loadSteps } from './closing';
+import { RoomDraft, type Author } from './draft';
+import { Fenced } from './errors';
+import type { RoomForWrite } from './roster';
+import { inTransaction, type Db, type Tx } from './transaction';
+
+/** A run's row while its lock is held. */
+export interface LockedRun {
+  readonly id: string;
+  readonly agentId: string;
+  readonly messageId: string;
+  readonly roomId: string;
+  readonly companyId: string;
+  readonly state: 'open' | 'closed';
+  readonly ending: Ending | null;
+  readonly onCrash: OnCrash;
+  readonly hop: number;
+  readonly context: unknown;
+  readonly reply: DeclaredReply | null;
+  readonly replySha256: string | null;
+  readonly rights: Rights | null;
+}
+
+/** What stands around a run now: its room, its agent, and whether it may still act there. */
+export interface Surroundings {
+  readonly room: RoomForWrite;
+  readonly author: Author;
+  readonly rights: Rights;
+  /** Why the agent may not act here any more, or null. */
+  readonly gone: 'not_a_member' | 'room_closed' | null;
+}
+
+/** What a step's effect came to. Anything but `done` wrote nothing. */
+export type Effect =
+  | { readonly state: 'done'; readonly effectId: string }
+  | { readonly state: 'superseded' | 'refused' | 'failed'; readonly code: string };
+
+export interface StepOutcome {
+  readonly state: StepState;
+  readonly code: string | null;
+  /** The run's ending, when this step was its last. */
+  readonly ending: Ending | null;
+}
+
+/**
+ * Does one step of a run, at most once for all time, and closes the run when nothing is left to do.
+ *
+ * `effect` stages into the draft and may read; it may run again after a deadlock. A step done before returns its record.
+ * @throws Fenced when another execution owns the run or the run is closed; Transient when the outcome is unknown.
+ */
+export async function actOnce(
+  db: Db,
+  execution: Execution,
+  runId: string,
+  stepKey: string,
+  effect: (context: {
+    tx: Tx;
+    draft: RoomDraft;
+    run: LockedRun;
+    around: Surroundings;
+    reply: DeclaredReply;
+    step: Step;
+  }) => Promise<Effect>,
+): Promise<StepOutcome> {
+  const outcome = await inTransaction(db, async (tx): Promise<StepOutcome | 'not_mine'> => {
+    const around = await lockSurroundings(tx, runId);
+    const run = around && (await lockOwnRun(tx, execution, runId));
+    if (!run) return 'not_mine';
+    const done = await loadSteps(tx, runId);
+    const recorded = done.find((record) => record.key === stepKey);
+    if (recorded) return { state: recorded.state, code: recorded.code, ending: run.ending };
+    if (run.state === 'closed') throw new Fenced('closed');
+    if (run.reply === null || run.rights === null) throw new Error('a step acts before a reply is stored');
+    const steps = planSteps(declaredKinds(run.reply));
+    const step = steps.find((planned) => planned.key === stepKey);
+    if (!step) throw new Error('the stored reply declares no such step');
+
+    const draft = new RoomDraft(run.roomId);
+    const superseded = recheck(step, steps, done, around);
+    const came: Effect = superseded
+      ? { state: 'superseded', code: superseded }
+      : await effect({ tx, draft, run, around, reply: run.reply, step });
+    const record = {
+      key: stepKey,
+      state: came.state,
+      code: came.state === 'done' ? null : came.code,
+      effectId: came.state === 'done' ? came.effectId : null,
+    };
+    const all: StepRecord[] = [...done, record];
+    let ending: Ending | null = null;
+    await insertStep(tx, run.id, step, record);
+    if (nothingLeftToDo(steps, run.rights, all)) {
+      ending = await closeLockedRun(tx, draft, run, { kind: 'ended' }, null, [...done, record]);
+    }
+    await draft.append(tx);
+    return { state: record.state, code: record.code, ending };
+  });
+  if (outcome === 'not_mine') {
+    await countFenced(db, runId);
+    throw new Fenced('not_mine');
+  }
+  return outcome;
+}
+
+/**
+ * Closes a run for the execution that owns it and returns its ending; on a closed run, the ending it has.
+ * @throws Fenced `not_mine`
+ */
+export async function closeRun(
+  db: Db,
+  execution: Execution,
+  runId: string,
+  reason: CloseReason,
+  cancelled: { by: string; why: string } | null = null,
+): Promise<Ending> {
+  const ending = await inTransaction(db, async (tx): Promise<Ending | 'not_mine'> => {
+    const run = await lockOwnRun(tx, execution, runId);
+    if (!run) return 'not_mine';
+    if (run.ending !== null) return run.ending;
+    const draft = new RoomDraft(run.roomId);
+    const computed = await closeLockedRun(tx, draft, run, reason, cancelled);
+    await draft.append(tx);
+    return computed;
+  });
+  if (ending === 'not_mine') {
+    await countFenced(db, runId);
+    throw new Fenced('not_mine');
+  }
+  return ending;
+}
+
+/** Ends an open run that no execution will end. Returns false when it was closed already. */
+export async function closeAsLost(db: Db, runId: string): Promise<boolean> {
+  return inTransaction(db, async (tx) => {
+    const run = await loadLockedRun(tx, runId);
+    if (run.state === 'closed') return false;
+    const draft = new RoomDraft(run.roomId);
+    await closeLockedRun(tx, draft, run, { kind: 'lost' }, null);
+    await draft.append(tx);
+    return true;
+  });
+}
+
+/** Counts an execution that met a run it does not own, on that run. */
+export async function countFenced(db: Db, runId: string): Promise<void> {
+  await db.$executeRaw`UPDATE runs SET fenced_count = fenced_count + 1 WHERE id = ${runId}`;
+}
+
+/** Locks the run's row if this execution owns it; undefined otherwise. */
+export async function lockOwnRun(tx: Tx, execution: Execution, runId: string): Promise<LockedRun | undefined> {
+  const [run] = await tx.$queryRaw<LockedRun[]>`
+    SELECT id, agent_id AS "agentId", message_id AS "messageId", room_id AS "roomId", company_id AS "companyId", state,
+           ending, on_crash AS "onCrash", hop, context, reply, reply_sha256 AS "replySha256", rights
+    FROM runs
+    WHERE id = ${runId} AND temporal_run_id = ${execution.temporalRunId} AND workflow_id = ${execution.workflowId}
+    FOR NO KEY UPDATE`;
+  return run;
+}
+
+/** Locks a run's row whoever owns it. */
+export async function loadLockedRun(tx: Tx, runId: string): Promise<LockedRun> {
+  const [run] = await tx.$queryRaw<LockedRun[]>`
+    SELECT id, agent_id AS "agentId", message_id AS "messageId", room_id AS "roomId", company_id AS "companyId", state,
+           ending, on_crash AS "onCrash", hop, context, reply, reply_sha256 AS "replySha256", rights
+    FROM runs WHERE id = ${runId} FOR NO KEY UPDATE`;
+  if (!run) throw new Error('no such run');
+  return run;
+}
+
+/** Locks the membership and roster rows that a run acts under, and reads what stands around it. */
+export async function lockSurroundings(tx: Tx, runId: string): Promise<Surroundings | undefined> {
+  const [row] = await tx.$queryRaw<
+    {
+      id: string;
+      hopLimit: number;
+      runAllowance: number;
+      paused: boolean;
+      closed: boolean;
+      agentId: string;
+      agentName: string;
+      companyId: string;
+      isMember: boolean;
+      onRoster: boolean;
+      reply: Rights['reply'];
+      memory: Rights['memory'];
+      taskUpdate: Rights['task_update'];
+      taskSend: Rights['task_send'];
+    }[]
+  >`
+    SELECT r.id, r.hop_limit AS "hopLimit", r.run_allowance AS "runAllowance", r.paused_at IS NOT NULL AS paused,
+           r.closed_at IS NOT NULL AS closed, a.id AS "agentId", a.name AS "agentName", a.company_id AS "companyId",
+           m.left_at IS NULL AS "isMember", ra.removed_at IS NULL AS "onRoster", ra.right_reply AS reply,
+           ra.right_memory AS memory, ra.right_task_update AS "taskUpdate", ra.right_task_send AS "taskSend"
+    FROM runs
+    JOIN rooms r ON r.id = runs.room_id
+    JOIN agents a ON a.id = runs.agent_id
+    JOIN room_members m ON m.room_id = runs.room_id AND m.company_id = runs.company_id
+    JOIN room_agents ra ON ra.room_id = runs.room_id AND ra.agent_id = runs.agent_id
+    WHERE runs.id = ${runId}
+    FOR SHARE OF m, ra`;
+  if (!row) return undefined;
+  return {
+    room: row,
+    author: { kind: 'agent', id: row.agentId, name: row.agentName, companyId: row.companyId },
+    rights: { reply: row.reply, memory: row.memory, task_update: row.taskUpdate, task_send: row.taskSend },
+    gone: row.closed ? 'room_closed' : row.isMember && row.onRoster ? null : 'not_a_member',
+  };
+}
+
+// What was decided when the reply came is checked again where it takes effect: nothing may have become stricter.
+function recheck(
+  step: Step,
+  steps: readonly Step[],
+  done: readonly StepRecord[],
+  around: Surroundings,
+): string | undefined {
+  if (around.gone !== null) return around.gone;
+  const kind: ActionKind = step.kind;
+  if (around.rights[kind] !== 'go') return 'right_revoked';
+  const declaresReply = steps.some((planned) => planned.kind === 'reply');
+  const replied = done.some((record) => record.key === 'reply' && record.state === 'done');
+  if (kind !== 'reply' && declaresReply && !replied) return 'reply_not_posted';
+  return undefined;
+}

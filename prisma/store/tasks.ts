@@ -1,0 +1,242 @@
+// Tasks: sent to one agent, shown in the room as a card, answered once until judged.
+//
+//   pending ──claim of the card, or the agent's key──▶ in_progress ──response──▶ done | failed | escalated
+//   a response may be replaced until the sender's verdict (accepted | rejected), which is final
+
+import type { TaskOutcome, TaskPriority } from '../../workflows/contract';
+import type { Task } from '../generated/client';
+import type { Author, RoomDraft } from './draft';
+import { Conflict, InvalidInput, NotAllowed, NotFound } from './errors';
+import { newId } from './ids';
+import { stageAddressed, type StagedMessage } from './messages';
+import { loadRoster, type RoomForWrite } from './roster';
+import type { Tx } from './transaction';
+
+export interface TaskToSend {
+  readonly sender: Author;
+  /** Slug of the recipient on the roster. */
+  readonly to: string;
+  readonly goal: string;
+  readonly acceptanceCriteria: readonly string[];
+  readonly priority: TaskPriority;
+  readonly deadline: string | null;
+  readonly memoryRefs: readonly string[];
+  readonly attachments: readonly string[];
+  readonly hop: number;
+  readonly runId: string | null;
+  readonly refersTo: string | null;
+}
+
+/**
+ * Stages a task and its card, and the wake of its recipient.
+ *
+ * Only the recipient is woken: a goal that names other agents tells the recipient of them, it does not send them the task.
+ * @throws NotFound when nobody on the roster has that slug; InvalidInput when a memory entry it refers to can't be read.
+ */
+export async function stageTask(
+  tx: Tx,
+  draft: RoomDraft,
+  room: RoomForWrite,
+  task: TaskToSend,
+): Promise<StagedMessage & { taskId: string }> {
+  const roster = await loadRoster(tx, room.id);
+  const slug = task.to.normalize('NFC').toLowerCase();
+  const recipient = roster.find((agent) => agent.slug === slug);
+  if (!recipient) throw new NotFound('no agent on the roster has this slug');
+  await checkMemoryRefs(tx, room.id, task);
+  const taskId = newId('task');
+  const staged = stageAddressed(draft, room, {
+    kind: 'task_card',
+    author: task.sender,
+    text: task.goal,
+    hop: task.hop,
+    taskId,
+    runId: task.runId,
+    refersTo: task.refersTo,
+    addressed: [recipient],
+    event: (cardMessageId) => ({
+      type: 'task',
+      subjectId: taskId,
+      data: taskResource({
+        id: taskId,
+        roomId: room.id,
+        cardMessageId,
+        senderKind: task.sender.kind,
+        senderId: task.sender.id,
+        senderName: task.sender.name,
+        senderCompanyId: task.sender.companyId,
+        recipientAgentId: recipient.agentId,
+        goal: task.goal,
+        acceptanceCriteria: [...task.acceptanceCriteria],
+        priority: task.priority,
+        deadline: task.deadline,
+        memoryRefs: [...task.memoryRefs],
+        attachments: [...task.attachments],
+        state: 'pending',
+        result: null,
+        responseMessageId: null,
+        respondedAt: null,
+        verdict: null,
+        verdictNote: null,
+        verdictAt: null,
+        runId: task.runId,
+        createdAt: null,
+      }),
+    }),
+  });
+  draft.addTask({
+    id: taskId,
+    cardMessageId: staged.messageId,
+    sender: task.sender,
+    recipientAgentId: recipient.agentId,
+    goal: task.goal,
+    acceptanceCriteria: task.acceptanceCriteria,
+    priority: task.priority,
+    deadline: task.deadline,
+    memoryRefs: task.memoryRefs,
+    attachments: task.attachments,
+    runId: task.runId,
+  });
+  return { ...staged, taskId };
+}
+
+/**
+ * Records the recipient's response and stages the card that tells the sender; the sender is woken if it is an always-on agent.
+ * @throws NotFound when there is no such task in this room; NotAllowed when it was sent to somebody else; Conflict after the verdict.
+ */
+export async function respondToTask(
+  tx: Tx,
+  draft: RoomDraft,
+  room: RoomForWrite,
+  response: { responder: Author; taskId: string; state: TaskOutcome; result: string; hop: number; runId: string | null },
+): Promise<StagedMessage> {
+  const task = await lockTask(tx, room.id, response.taskId);
+  if (response.responder.kind !== 'agent' || response.responder.id !== task.recipientAgentId) {
+    throw new NotAllowed('only the agent that the task was sent to may respond');
+  }
+  if (task.verdict !== null) throw new Conflict('the task has its verdict');
+  const messageId = { current: '' };
+  const updated = { ...task, state: response.state, result: response.result, respondedAt: await clock(tx) };
+  const sender = task.senderKind === 'agent' ? task.senderId : null;
+  const addressed = sender === null ? [] : (await loadRoster(tx, room.id)).filter((agent) => agent.agentId === sender);
+  const staged = stageAddressed(draft, room, {
+    kind: 'response_card',
+    author: response.responder,
+    text: response.result,
+    hop: response.hop,
+    taskId: task.id,
+    runId: response.runId,
+    refersTo: task.cardMessageId,
+    addressed,
+    event: (id) => {
+      messageId.current = id;
+      return { type: 'task_response', subjectId: task.id, data: taskResource({ ...updated, responseMessageId: id }) };
+    },
+  });
+  await tx.$executeRaw`
+    UPDATE tasks SET state = ${response.state}, result = ${response.result}, response_message_id = ${messageId.current},
+                     responded_at = ${updated.respondedAt}
+    WHERE id = ${task.id}`;
+  return staged;
+}
+
+/**
+ * Records the sender's verdict, which is final and wakes nobody.
+ * @throws NotFound, NotAllowed (not the sender, nor a person of its company), Conflict (no response yet, or judged already).
+ */
+export async function judgeTask(
+  tx: Tx,
+  draft: RoomDraft,
+  room: RoomForWrite,
+  judgement: { judge: Author; taskId: string; verdict: 'accepted' | 'rejected'; note: string | null },
+): Promise<{ taskId: string; eventId: string }> {
+  const task = await lockTask(tx, room.id, judgement.taskId);
+  const { judge } = judgement;
+  const isSender = judge.kind === task.senderKind && judge.id === task.senderId;
+  const isOfSendersCompany = judge.kind === 'person' && judge.companyId === task.senderCompanyId;
+  if (!isSender && !isOfSendersCompany) throw new NotAllowed('only the sender of the task may judge it');
+  if (isOpen(task)) throw new Conflict('the task has no response to judge yet');
+  if (task.verdict !== null) throw new Conflict('the task has its verdict');
+  const verdictAt = await clock(tx);
+  const updated = { ...task, verdict: judgement.verdict, verdictNote: judgement.note, verdictAt };
+  await tx.$executeRaw`
+    UPDATE tasks SET verdict = ${judgement.verdict}, verdict_note = ${judgement.note}, verdict_at = ${verdictAt}
+    WHERE id = ${task.id}`;
+  const eventId = draft.addEvent({
+    type: 'task_verdict',
+    author: judge,
+    subjectId: task.id,
+    data: taskResource(updated),
+  });
+  return { taskId: task.id, eventId };
+}
+
+/** Moves a pending task to in_progress and stages the event, once; does nothing to any other task. */
+export async function startTask(tx: Tx, draft: RoomDraft, taskId: string, agent: Author): Promise<void> {
+  const [started] = await tx.task.updateManyAndReturn({
+    where: { id: taskId, state: 'pending' },
+    data: { state: 'in_progress' },
+  });
+  if (!started) return;
+  draft.addEvent({ type: 'task_started', author: agent, subjectId: taskId, data: taskResource(started) });
+}
+
+/** A task as the API and the feed show it. */
+export function taskResource(task: Omit<Task, 'createdAt'> & { createdAt: Date | null }): Record<string, unknown> {
+  return {
+    id: task.id,
+    room: task.roomId,
+    card: task.cardMessageId,
+    sender: { kind: task.senderKind, id: task.senderId, name: task.senderName, company: task.senderCompanyId },
+    recipient: task.recipientAgentId,
+    goal: task.goal,
+    acceptance_criteria: task.acceptanceCriteria,
+    priority: task.priority,
+    deadline: task.deadline,
+    memory_refs: task.memoryRefs,
+    attachments: task.attachments,
+    state: task.state,
+    result: task.result,
+    response: task.responseMessageId,
+    responded_at: task.respondedAt?.toISOString() ?? null,
+    verdict: task.verdict,
+    verdict_note: task.verdictNote,
+    verdict_at: task.verdictAt?.toISOString() ?? null,
+    run: task.runId,
+    created_at: task.createdAt?.toISOString() ?? null,
+  };
+}
+
+/** True while the recipient has not answered. */
+export function isOpen(task: { state: string }): boolean {
+  return task.state === 'pending' || task.state === 'in_progress';
+}
+
+/** Locks a task of this room. @throws NotFound */
+export async function lockTask(tx: Tx, roomId: string, taskId: string): Promise<Task> {
+  const [locked] = await tx.$queryRaw<{ id: string }[]>`
+    SELECT id FROM tasks WHERE id = ${taskId} AND room_id = ${roomId} FOR NO KEY UPDATE`;
+  const task = locked && (await tx.task.findUnique({ where: { id: locked.id } }));
+  if (!task) throw new NotFound('no such task in this room');
+  return task;
+}
+
+async function clock(tx: Tx): Promise<Date> {
+  const [row] = await tx.$queryRaw<{ at: Date }[]>`SELECT clock_timestamp()::timestamptz(3) AS at`;
+  return (row as { at: Date }).at;
+}
+
+async function checkMemoryRefs(tx: Tx, roomId: string, task: TaskToSend): Promise<void> {
+  if (task.memoryRefs.length === 0) return;
+  const found = await tx.memoryEntry.findMany({
+    where: {
+      id: { in: [...task.memoryRefs] },
+      roomId,
+      OR: [{ visibility: 'shared' }, { companyId: task.sender.companyId }],
+    },
+    select: { id: true },
+  });
+  const known = new Set(found.map((entry) => entry.id));
+  const unknown = task.memoryRefs.findIndex((id) => !known.has(id));
+  if (unknown >= 0) throw new InvalidInput('no such memory entry in this room', `/memory_refs/${unknown}`);
+}

@@ -1,0 +1,112 @@
+// One transaction, and what its failures mean. Every write of the store runs in one of these.
+
+import type { Prisma, PrismaClient } from '../generated/client';
+import { Transient } from './errors';
+
+export type Db = PrismaClient;
+export type Tx = Prisma.TransactionClient;
+/** Where a read runs: in the caller's transaction, or on its own. */
+export type Reader = PrismaClient | Tx;
+
+/** How often a deadlock or a serialisation failure is tried again. Locks have one order, so even one is rare. */
+const ROLLED_BACK_TRIES = 5;
+
+/** Known not to have committed: Postgres itself rolled it back. */
+const ROLLED_BACK = new Set(['40P01', '40001']);
+
+/** SQLSTATE classes and codes that time may mend: connection, shutdown, too many connections, our own timeouts. */
+const TRANSIENT_STATES = /^(08|57P0|53[0-9]|55P03|57014|25P0[234]|58)/;
+
+/** Codes of the driver and of Prisma that mean the same. P2028: the transaction ran out of time or was lost. */
+const TRANSIENT_CODES = new Set([
+  'ECONNREFUSED',
+  'ECONNRESET',
+  'EPIPE',
+  'ETIMEDOUT',
+  'ENOTFOUND',
+  'EAI_AGAIN',
+  'P1001',
+  'P1002',
+  'P1008',
+  'P1017',
+  'P2024',
+  'P2028',
+]);
+
+const TRANSIENT_TEXTS =
+  /Connection terminated|timeout exceeded when trying to connect|Client has encountered a connection error|server closed the connection|Can't reach database server|the database system is|not queryable/i;
+
+/**
+ * Runs `work` in one transaction and returns what it returned.
+ *
+ * `work` may run more than once: a deadlock or serialisation failure, which Postgres rolled back, is tried again here.
+ * @throws Transient when Postgres did not answer (the outcome is then unknown), or whatever `work` threw.
+ */
+export async function inTransaction<T>(db: Db, work: (tx: Tx) => Promise<T>): Promise<T> {
+  for (let attempt = 1; ; attempt += 1) {
+    try {
+      return await db.$transaction(work);
+    } catch (error) {
+      if (attempt < ROLLED_BACK_TRIES && ROLLED_BACK.has(sqlStateOf(error) ?? '')) continue;
+      throw translate(error);
+    }
+  }
+}
+
+/** Runs one read or one single-statement write, its failures translated as `inTransaction` does. */
+export async function inStatement<T>(work: Promise<T>): Promise<T> {
+  try {
+    return await work;
+  } catch (error) {
+    throw translate(error);
+  }
+}
+
+/** The SQLSTATE inside an error of Prisma or pg, however deep the adapter wrapped it. */
+export function sqlStateOf(error: unknown): string | undefined {
+  for (const layer of layersOf(error)) {
+    for (const field of ['originalCode', 'sqlState', 'code']) {
+      const value = layer[field];
+      if (typeof value === 'string' && /^[0-9A-Z]{5}$/.test(value) && !/^P\d{4}$/.test(value)) return value;
+    }
+    if (layer['code'] === 'P2034') return '40001';
+  }
+  return undefined;
+}
+
+/** The name of the constraint that an error broke, if Postgres told. */
+export function constraintOf(error: unknown): string | undefined {
+  for (const layer of layersOf(error)) {
+    const constraint = layer['constraint'];
+    if (typeof constraint === 'string') return constraint;
+    if (constraint && typeof constraint === 'object' && 'index' in constraint) return String(constraint.index);
+    if (constraint && typeof constraint === 'object' && 'fields' in constraint) return String(constraint.fields);
+  }
+  return undefined;
+}
+
+function translate(error: unknown): unknown {
+  // Not `instanceof Error`: an error of another realm (a test runner's) is one too.
+  const state = sqlStateOf(error);
+  if (state !== undefined && (ROLLED_BACK.has(state) || TRANSIENT_STATES.test(state))) {
+    return new Transient(`Postgres could not finish (${state})`);
+  }
+  for (const layer of layersOf(error)) {
+    const code = layer['code'];
+    if (typeof code === 'string' && TRANSIENT_CODES.has(code)) return new Transient(`Postgres did not answer (${code})`);
+    const message = layer['message'];
+    if (typeof message === 'string' && TRANSIENT_TEXTS.test(message)) return new Transient('Postgres did not answer');
+  }
+  return error;
+}
+
+function* layersOf(error: unknown): Generator<Record<string, unknown>> {
+  const open: unknown[] = [error];
+  for (let seen = 0; open.length > 0 && seen < 12; seen += 1) {
+    const layer = open.shift();
+    if (!layer || typeof layer !== 'object') continue;
+    const record = layer as Record<string, unknown>;
+    yield record;
+    open.push(record['cause'], record['meta'], record['driverAdapterError']);
+  }
+}

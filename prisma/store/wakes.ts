@@ -1,0 +1,166 @@
+// Wakes: the outbox. A wake is delivered by a guarded update before its workflow is started; a start that fails or
+// whose dispatcher dies is due again within seconds.
+//
+//   pending ──gates, allowance──▶ delivered ──claim──▶ claimed
+//      └──a gate is shut──▶ suppressed (final)
+
+import type { SuppressedReason } from '../../workflows/contract';
+import { RoomDraft } from './draft';
+import { shutGate, type GateFacts } from './gates';
+import { stageSuppressed } from './messages';
+import { inTransaction, type Db, type Tx } from './transaction';
+
+/** A wake whose workflow is to be started. */
+export interface DeliveredWake {
+  readonly id: string;
+  readonly agentId: string;
+  readonly messageId: string;
+  readonly roomId: string;
+  readonly companyId: string;
+}
+
+interface PendingWake extends DeliveredWake, Omit<GateFacts, 'allowance'> {}
+
+/** How long a dispatcher has for starting a workflow before the wake is due for another. */
+const START_LEASE_SECONDS = 5;
+
+/** How long after its start a wake that nobody claimed is looked at by the reconciler. */
+const UNCLAIMED_GRACE_SECONDS = 20;
+
+/**
+ * Delivers up to `limit` pending wakes and returns those whose workflow is to be started now, with those delivered
+ * earlier whose start is due again.
+ *
+ * Wakes locked by another dispatcher are passed over. Gates are checked, the allowance is spent and `delivered` is
+ * written in one transaction, before anything is started.
+ */
+export async function deliverWakes(db: Db, limit: number): Promise<DeliveredWake[]> {
+  return inTransaction(db, async (tx) => {
+    const pending = await tx.$queryRaw<PendingWake[]>`
+      SELECT w.id, w.agent_id AS "agentId", w.message_id AS "messageId", w.room_id AS "roomId",
+             w.company_id AS "companyId", w.hop, r.hop_limit AS "hopLimit",
+             r.closed_at IS NOT NULL AS "roomClosed", r.paused_at IS NOT NULL AS "roomPaused",
+             m.left_at IS NULL AS "isMember", ra.removed_at IS NULL AS "onRoster",
+             a.paused_at IS NOT NULL AS "agentPaused", c.suspended_at IS NOT NULL AS "companySuspended",
+             (k.id IS NULL OR k.revoked_at IS NOT NULL OR k.rejected_version IS NOT DISTINCT FROM k.version)
+               AS "keyRejected"
+      FROM wakes w
+      JOIN rooms r ON r.id = w.room_id
+      JOIN agents a ON a.id = w.agent_id
+      JOIN companies c ON c.id = w.company_id
+      JOIN room_members m ON m.room_id = w.room_id AND m.company_id = w.company_id
+      JOIN room_agents ra ON ra.room_id = w.room_id AND ra.agent_id = w.agent_id
+      LEFT JOIN model_keys k ON k.id = a.model_key_id
+      WHERE w.state = 'pending' AND w.due_at <= clock_timestamp()
+      ORDER BY w.due_at LIMIT ${limit}
+      FOR NO KEY UPDATE OF w SKIP LOCKED`;
+    if (pending.length === 0) return [];
+    const { delivered, suppressed } = await spendAllowances(tx, pending);
+    await suppressWakes(tx, suppressed);
+    return delivered;
+  });
+}
+
+/** Wakes delivered earlier whose start was not acknowledged in time; each is leased to this caller for a few seconds. */
+export async function takeUnstartedWakes(db: Db, limit: number): Promise<DeliveredWake[]> {
+  return db.$queryRaw<DeliveredWake[]>`
+    UPDATE wakes SET due_at = clock_timestamp() + make_interval(secs => ${START_LEASE_SECONDS})
+    WHERE id IN (
+      SELECT id FROM wakes
+      WHERE state = 'delivered' AND started_at IS NULL AND due_at <= clock_timestamp()
+      ORDER BY due_at LIMIT ${limit} FOR NO KEY UPDATE SKIP LOCKED
+    )
+    RETURNING id, agent_id AS "agentId", message_id AS "messageId", room_id AS "roomId", company_id AS "companyId"`;
+}
+
+/** Notes that Temporal acknowledged these starts; already-started counts. */
+export async function markStarted(db: Db, wakeIds: readonly string[]): Promise<void> {
+  await db.$executeRaw`
+    UPDATE wakes SET started_at = clock_timestamp(),
+                     due_at = clock_timestamp() + make_interval(secs => ${UNCLAIMED_GRACE_SECONDS})
+    WHERE id = ANY(${[...wakeIds]}::text[]) AND started_at IS NULL`;
+}
+
+/** Wakes started a while ago and not claimed, each leased to this caller for the reconciler's next look. */
+export async function takeUnclaimedWakes(
+  db: Db,
+  limit: number,
+  leaseSeconds: number,
+): Promise<(DeliveredWake & { ageSeconds: number })[]> {
+  return db.$queryRaw<(DeliveredWake & { ageSeconds: number })[]>`
+    UPDATE wakes SET due_at = clock_timestamp() + make_interval(secs => ${leaseSeconds})
+    WHERE id IN (
+      SELECT id FROM wakes
+      WHERE state = 'delivered' AND started_at IS NOT NULL AND due_at <= clock_timestamp()
+      ORDER BY due_at LIMIT ${limit} FOR NO KEY UPDATE SKIP LOCKED
+    )
+    RETURNING id, agent_id AS "agentId", message_id AS "messageId", room_id AS "roomId", company_id AS "companyId",
+              extract(epoch FROM clock_timestamp() - delivered_at)::float8 AS "ageSeconds"`;
+}
+
+/** Sends a delivered wake back to be started again: Temporal no longer knows its workflow. */
+export async function startAgain(db: Db, wakeId: string): Promise<void> {
+  await db.$executeRaw`
+    UPDATE wakes SET started_at = NULL, due_at = clock_timestamp() WHERE id = ${wakeId} AND state = 'delivered'`;
+}
+
+/** Seconds that the oldest wake has waited for its start and for its claim, for health. Null when none waits. */
+export async function oldestWaits(db: Db): Promise<{ pendingSeconds: number | null; unclaimedSeconds: number | null }> {
+  const [row] = await db.$queryRaw<{ pendingSeconds: number | null; unclaimedSeconds: number | null }[]>`
+    SELECT (SELECT extract(epoch FROM clock_timestamp() - min(created_at))::float8 FROM wakes WHERE state = 'pending')
+             AS "pendingSeconds",
+           (SELECT extract(epoch FROM clock_timestamp() - min(delivered_at))::float8 FROM wakes
+            WHERE state = 'delivered') AS "unclaimedSeconds"`;
+  return row ?? { pendingSeconds: null, unclaimedSeconds: null };
+}
+
+type Suppressed = PendingWake & { reason: SuppressedReason };
+
+// The rooms' rows are locked in one order, and the allowance is checked and spent under that lock.
+async function spendAllowances(
+  tx: Tx,
+  pending: readonly PendingWake[],
+): Promise<{ delivered: DeliveredWake[]; suppressed: Suppressed[] }> {
+  const suppressed: Suppressed[] = [];
+  const byRoom = new Map<string, PendingWake[]>();
+  for (const wake of pending) {
+    const reason = shutGate({ ...wake, allowance: 1 });
+    if (reason !== null) suppressed.push({ ...wake, reason });
+    else byRoom.set(wake.roomId, [...(byRoom.get(wake.roomId) ?? []), wake]);
+  }
+  if (byRoom.size === 0) return { delivered: [], suppressed };
+  const wanted = [...byRoom].map(([id, wakes]) => ({ id, n: wakes.length }));
+  const spent = await tx.$queryRaw<{ id: string; granted: number }[]>`
+    WITH locked AS (
+      SELECT r.id, least(r.run_allowance, x.n) AS granted
+      FROM rooms r JOIN jsonb_to_recordset(${JSON.stringify(wanted)}::jsonb) AS x(id text, n int) ON x.id = r.id
+      ORDER BY r.id FOR NO KEY UPDATE OF r
+    )
+    UPDATE rooms SET run_allowance = run_allowance - locked.granted FROM locked WHERE rooms.id = locked.id
+    RETURNING rooms.id, locked.granted`;
+  const delivered: PendingWake[] = [];
+  for (const { id, granted } of spent) {
+    const wakes = byRoom.get(id) ?? [];
+    delivered.push(...wakes.slice(0, granted));
+    suppressed.push(...wakes.slice(granted).map((wake) => ({ ...wake, reason: 'allowance' as const })));
+  }
+  await tx.$executeRaw`
+    UPDATE wakes SET state = 'delivered', delivered_at = clock_timestamp(),
+                     due_at = clock_timestamp() + make_interval(secs => ${START_LEASE_SECONDS})
+    WHERE id = ANY(${delivered.map((wake) => wake.id)}::text[])`;
+  return { delivered, suppressed };
+}
+
+async function suppressWakes(tx: Tx, suppressed: readonly Suppressed[]): Promise<void> {
+  if (suppressed.length === 0) return;
+  const rows = JSON.stringify(suppressed.map(({ id, reason }) => ({ id, reason })));
+  await tx.$executeRaw`
+    UPDATE wakes SET state = 'suppressed', reason = x.reason
+    FROM jsonb_to_recordset(${rows}::jsonb) AS x(id text, reason text) WHERE wakes.id = x.id`;
+  const rooms = [...new Set(suppressed.map((wake) => wake.roomId))].sort();
+  for (const roomId of rooms) {
+    const draft = new RoomDraft(roomId);
+    for (const wake of suppressed) if (wake.roomId === roomId) stageSuppressed(draft, wake);
+    await draft.append(tx);
+  }
+}
