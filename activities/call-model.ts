@@ -1,0 +1,146 @@
+// The model call: claim a request in Postgres, send it, record its end. One attempt is at most one HTTP request.
+
+import { ApplicationFailure, CancelledFailure, Context } from '@temporalio/activity';
+import { SecretBoxError } from '../prisma/secret-box';
+import {
+  claimRequest,
+  endRequest,
+  type RequestClaim,
+  type RequestResult,
+  type StoredReply,
+} from '../prisma/store/model-requests';
+import { modelKeyBinding } from '../prisma/store/model-keys';
+import { FAILURE, type ModelCallResult } from '../workflows/contract';
+import { declaredKinds } from '../workflows/policy/steps';
+import { renderContext } from './context/render';
+import { currentExecution, type ActivityDeps } from './deps';
+import { isAllowedHost, isPublicAddress } from './model/address-guard';
+import type { ModelAnswer } from './model/provider';
+
+/** What is left of an attempt's time for recording the answer. */
+const RECORDING_MS = 2_000;
+
+/**
+ * Waits before requests 2 and 3 where the provider names none. A number of Temporal's own could not say this: its
+ * attempts also count those that died with a worker.
+ */
+const WAITS_MS: Readonly<Record<number, number>> = { 1: 2_000, 2: 8_000 };
+
+/**
+ * Reads the room once per run and asks the model, at most three times in all.
+ *
+ * Returns what the history may know. Throws `ModelBusy`, to be tried again after the provider's wait; never content.
+ */
+export function createCallModel(deps: ActivityDeps) {
+  return async ({ run }: { run: string }): Promise<ModelCallResult> => {
+    const execution = currentExecution();
+    const claim = await claimRequest(deps.db, execution, run, renderContext);
+    switch (claim.kind) {
+      case 'reply':
+        return replied(claim);
+      case 'settled':
+        return { status: 'settled' };
+      case 'closed':
+        return { status: 'closed', ending: claim.ending };
+      case 'send':
+        break;
+    }
+    const answer = await ask(deps, claim);
+    const stored = await endRequest(deps.db, execution, run, claim.number, recordOf(answer));
+    if (stored !== null) return replied(stored);
+    return conclude(answer, claim);
+  };
+}
+
+function conclude(answer: ModelAnswer, claim: Extract<RequestClaim, { kind: 'send' }>): ModelCallResult {
+  switch (answer.kind) {
+    case 'retry': {
+      if (claim.number >= claim.limit) return { status: 'settled' };
+      throw ApplicationFailure.create({
+        type: FAILURE.modelBusy,
+        message: `request ${claim.number} of ${claim.limit}: ${answer.code}`,
+        nextRetryDelay: answer.namedWaitMs ?? WAITS_MS[claim.number] ?? 1,
+      });
+    }
+    case 'aborted':
+      throw new CancelledFailure('the model request was aborted');
+    case 'busy':
+    case 'refused':
+    case 'failed':
+    case 'reply':
+      return { status: 'settled' };
+  }
+}
+
+// Everything that the key passes through is in this function and in the provider's folder.
+async function ask(deps: ActivityDeps, claim: Extract<RequestClaim, { kind: 'send' }>): Promise<ModelAnswer> {
+  const { target, context } = claim;
+  if (target.model === null || target.keyId === null || target.baseUrl === null || target.sealedSecret === null) {
+    return { kind: 'refused', code: 'key_rejected', status: null, providerCode: null };
+  }
+  let apiKey: string;
+  try {
+    apiKey = deps.secretBox.open(target.sealedSecret, modelKeyBinding(target.keyId, target.baseUrl));
+  } catch (error) {
+    if (error instanceof SecretBoxError) throw ApplicationFailure.create({ type: FAILURE.bug, message: error.message, nonRetryable: true });
+    throw error;
+  }
+  const endpoint = { baseUrl: target.baseUrl, apiKey, model: target.model, ownerSupplied: target.ownerSupplied };
+  const guarded = target.ownerSupplied && !isAllowedHost(target.baseUrl, deps.allowedModelHosts);
+  const beat = Context.current();
+  // A heartbeat carries nothing; it is how a cancellation reaches this attempt, and how a dead worker is noticed.
+  const heart = setInterval(() => beat.heartbeat(), Math.max(100, deps.timeouts.heartbeatMs / 3));
+  try {
+    return await deps.requestReply(endpoint, context, {
+      signal: beat.cancellationSignal,
+      timeoutMs: Math.max(1, timeLeft() - RECORDING_MS),
+      ...(guarded ? { allowsAddress: isPublicAddress } : {}),
+    });
+  } finally {
+    clearInterval(heart);
+  }
+}
+
+/**
+ * Milliseconds that Temporal gives this attempt, whichever of its two limits comes first. Both time stamps are the
+ * server's, so a worker whose clock is off still sends its request.
+ */
+function timeLeft(): number {
+  const info = Context.current().info;
+  const spent = info.currentAttemptScheduledTimestampMs - info.scheduledTimestampMs;
+  return Math.min(info.startToCloseTimeoutMs, info.scheduleToCloseTimeoutMs - spent);
+}
+
+function replied({ reply, sha256, rights }: StoredReply): ModelCallResult {
+  return { status: 'reply', sha256, declared: declaredKinds(reply), rights };
+}
+
+function recordOf(answer: ModelAnswer): RequestResult {
+  const nothing = {
+    code: null,
+    httpStatus: null,
+    providerCode: null,
+    namedWaitMs: null,
+    inputTokens: null,
+    outputTokens: null,
+    reply: null,
+  };
+  switch (answer.kind) {
+    case 'reply':
+      return { ...nothing, ...answer.usage, outcome: 'answered', reply: answer.reply };
+    case 'failed':
+      return { ...nothing, ...answer.usage, outcome: 'failed', code: answer.code };
+    case 'retry':
+      return { ...nothing, ...refusal(answer), outcome: 'retry', namedWaitMs: answer.namedWaitMs };
+    case 'busy':
+      return { ...nothing, ...refusal(answer), outcome: 'busy', namedWaitMs: answer.waitMs };
+    case 'refused':
+      return { ...nothing, ...refusal(answer), outcome: 'refused' };
+    case 'aborted':
+      return { ...nothing, outcome: 'aborted' };
+  }
+}
+
+function refusal(answer: { code: string; status: number | null; providerCode: string | null }) {
+  return { code: answer.code, httpStatus: answer.status, providerCode: answer.providerCode };
+}

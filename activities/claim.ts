@@ -1,0 +1,26 @@
+// First of all: the claim.
+
+import { claimMessage as claim } from '../prisma/store/claims';
+import type { AgentRunInput, ClaimResult } from '../workflows/contract';
+import { currentExecution, type ActivityDeps } from './deps';
+
+/** Claims the message that woke the agent, once and for good. May run any number of times; is granted to one execution. */
+export function createClaimMessage({ db, timeouts }: ActivityDeps) {
+  return async (input: AgentRunInput): Promise<ClaimResult> => {
+    const wake = { agentId: input.agent, messageId: input.message };
+    const outcome = await claim(db, currentExecution(), wake, { timeLimitMs: timeouts.limitMs });
+    switch (outcome.kind) {
+      case 'granted':
+        return {
+          status: 'granted',
+          run: outcome.runId,
+          onCrash: outcome.onCrash,
+          t: { ...timeouts, limitMs: outcome.timeLimitMs },
+        };
+      case 'closed':
+        return { status: 'closed', run: outcome.runId, ending: outcome.ending };
+      case 'refused':
+        return { status: 'refused', why: outcome.why, ...(outcome.runId === null ? {} : { run: outcome.runId }) };
+    }
+  };
+}

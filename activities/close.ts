@@ -1,0 +1,14 @@
+// The ending of a run that no acting step could close.
+
+import { closeRun as close } from '../prisma/store/runs';
+import type { Ending } from '../workflows/contract';
+import type { CloseReason } from '../workflows/policy/ending';
+import { currentExecution, type ActivityDeps } from './deps';
+
+/** Closes the run and returns its ending; a closed run's ending is returned as it is. May run any number of times. */
+export function createCloseRun({ db }: ActivityDeps) {
+  return async ({ run, reason }: { run: string; reason: CloseReason }): Promise<Ending> => {
+    const cancelled = reason.kind === 'cancelled' ? { by: 'temporal', why: 'the workflow was cancelled' } : null;
+    return close(db, currentExecution(), run, reason, cancelled);
+  };
+}

@@ -1,0 +1,26 @@
+// What activities work with. Built once by the worker's main; fakes need no module magic.
+
+import { activityInfo } from '@temporalio/activity';
+import type { SecretBox } from '../prisma/secret-box';
+import type { Execution } from '../prisma/store/claims';
+import type { Db } from '../prisma/store/transaction';
+import type { RunTimeouts } from '../workflows/contract';
+import type { FailureLog } from './failure';
+import type { requestReply } from './model/provider';
+
+export interface ActivityDeps {
+  readonly db: Db;
+  readonly secretBox: SecretBox;
+  readonly requestReply: typeof requestReply;
+  readonly timeouts: RunTimeouts;
+  /** `host:port` of model servers inside our network that the operator allows owners to name. */
+  readonly allowedModelHosts: readonly string[];
+  readonly logFailure: FailureLog;
+}
+
+/** The execution that this activity attempt belongs to. After a reset its run id is a new one, and the fence sees it. */
+export function currentExecution(): Execution {
+  const { workflowExecution } = activityInfo();
+  if (!workflowExecution) throw new Error('this activity runs outside a workflow');
+  return { workflowId: workflowExecution.workflowId, temporalRunId: workflowExecution.runId };
+}

@@ -1,0 +1,41 @@
+// The one translation of errors to Temporal failures. What comes out is written into a history: no content, no secrets.
+
+import { ApplicationFailure, CancelledFailure, CompleteAsyncError } from '@temporalio/activity';
+import { Fenced, Transient } from '../prisma/store/errors';
+import { sqlStateOf } from '../prisma/store/transaction';
+import { FAILURE } from '../workflows/contract';
+
+/** Writes what the history may not hold to the worker's log. */
+export type FailureLog = (failure: { activity: string; error: unknown }) => void;
+
+/** Wraps an activity so that only failures made for a history leave it. */
+export function translateFailures<Args extends unknown[], Result>(
+  activity: string,
+  work: (...args: Args) => Promise<Result>,
+  log: FailureLog,
+): (...args: Args) => Promise<Result> {
+  return async (...args) => {
+    try {
+      return await work(...args);
+    } catch (error) {
+      throw toFailure(activity, error, log);
+    }
+  };
+}
+
+function toFailure(activity: string, error: unknown, log: FailureLog): unknown {
+  if (error instanceof ApplicationFailure || error instanceof CancelledFailure || error instanceof CompleteAsyncError) {
+    return error;
+  }
+  if (error instanceof Fenced) {
+    return ApplicationFailure.create({ type: FAILURE.fenced, message: error.message, nonRetryable: true });
+  }
+  if (error instanceof Transient) {
+    return ApplicationFailure.create({ type: FAILURE.transient, message: error.message, nonRetryable: false });
+  }
+  log({ activity, error });
+  const state = sqlStateOf(error);
+  const name = error instanceof Error ? error.name : typeof error;
+  const message = `${name}${state === undefined ? '' : ` (SQLSTATE ${state})`}; the worker's log says more`;
+  return ApplicationFailure.create({ type: FAILURE.bug, message, nonRetryable: true });
+}

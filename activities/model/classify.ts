@@ -1,0 +1,249 @@
+// What a provider's answer means for the run: ask again, or give up. The one table; SPEC section 6.
+// Decided by status and by structured codes. Free text is never searched: it may quote the user, or the key.
+
+import type { RefusalCode, RetryCode } from '../../workflows/contract';
+import { ADDRESS_REFUSED } from './exchange';
+
+export type Verdict = { kind: 'retry'; code: RetryCode } | { kind: 'refused'; code: RefusalCode };
+
+/** The structured part of an error body, as far as the server sent one. Stays inside this folder. */
+export interface ErrorFacts {
+  /** `error.code`, `error.type` and their like, the most specific first. */
+  readonly codes: readonly string[];
+  /** A status inside the body, which some routers send with HTTP 200. */
+  readonly status: number | null;
+  /** The request field that the error is about. */
+  readonly param: string | null;
+  /** A router said that a content filter stopped the prompt. */
+  readonly flagged: boolean;
+  /** Read for the one case that has no other clue; see `saysNoCredit`. */
+  readonly message: string | null;
+}
+
+export const NO_FACTS: ErrorFacts = { codes: [], status: null, param: null, flagged: false, message: null };
+
+const retry = (code: RetryCode): Verdict => ({ kind: 'retry', code });
+const refused = (code: RefusalCode): Verdict => ({ kind: 'refused', code });
+
+/** Codes and types by meaning, in lower case. */
+const CODES_BY_REFUSAL: Readonly<Partial<Record<RefusalCode, readonly string[]>>> = {
+  quota: ['insufficient_quota', 'insufficient_user_quota', 'quota_exceeded', 'exceeded_current_quota_error'],
+  spending_limit: [
+    'billing_hard_limit_reached',
+    'billing_not_active',
+    'billing_error',
+    'insufficient_balance',
+    'insufficient_credits',
+    'insufficient_funds',
+    'credit_balance_too_low',
+    'payment_required',
+    'spending_limit_exceeded',
+    'spend_limit_exceeded',
+    'arrearage',
+  ],
+  key_rejected: [
+    'invalid_api_key',
+    'incorrect_api_key',
+    'api_key_invalid',
+    'invalid_authentication',
+    'invalid_authentication_error',
+    'authentication_error',
+    'permission_error',
+    'permission_denied',
+    'unauthenticated',
+    'account_deactivated',
+    'account_disabled',
+  ],
+  unknown_model: [
+    'model_not_found',
+    'model_not_available',
+    'model_not_supported',
+    'model_decommissioned',
+    'model_deprecated',
+    'unknown_model',
+    'unsupported_model',
+    'invalid_model',
+    'invalid_model_id',
+    'modelnotfound',
+    'deploymentnotfound',
+    'not_found_error',
+    'notfounderror',
+  ],
+  context_too_long: [
+    'context_length_exceeded',
+    'context_window_exceeded',
+    'model_max_prompt_tokens_exceeded',
+    'tokens_limit_reached',
+    'exceed_context_size_error',
+    'request_too_large',
+    'string_above_max_length',
+  ],
+  model_declined: ['content_filter', 'content_policy_violation', 'responsibleaipolicyviolation'],
+};
+
+const CODES_BY_RETRY: Readonly<Partial<Record<RetryCode, readonly string[]>>> = {
+  rate_limit: [
+    'rate_limit',
+    'rate_limit_exceeded',
+    'rate_limit_error',
+    'too_many_requests',
+    'throttlingexception',
+    'resource_exhausted',
+  ],
+  overloaded: ['overloaded', 'overloaded_error', 'engine_overloaded_error', 'service_unavailable', 'unavailable'],
+  timeout: ['timeout', 'timeout_error', 'request_timeout', 'deadline_exceeded'],
+  server_error: ['server_error', 'internal_server_error', 'internal_error', 'internal', 'api_error'],
+};
+
+const VERDICT_BY_CODE: ReadonlyMap<string, Verdict> = new Map([
+  ...toPairs(CODES_BY_REFUSAL, refused),
+  ...toPairs(CODES_BY_RETRY, retry),
+]);
+
+function toPairs<C extends string>(
+  table: Readonly<Partial<Record<C, readonly string[]>>>,
+  verdict: (code: C) => Verdict,
+) {
+  return Object.entries(table).flatMap(([meaning, codes]) =>
+    (codes as readonly string[]).map((code) => [code, verdict(meaning as C)] as const),
+  );
+}
+
+/** What an answer that is not a model's answer means: an error status, or an error body under a success status. */
+export function classifyError(status: number, facts: ErrorFacts): Verdict {
+  const told = facts.codes.map((code) => VERDICT_BY_CODE.get(code.toLowerCase())).find((known) => known !== undefined);
+
+  // A success status says nothing; the body does. Saying nothing either, it is a server that failed.
+  if (status >= 200 && status <= 299) {
+    const inside = facts.status;
+    return inside !== null && inside >= 400 && inside <= 599
+      ? classifyError(inside, facts)
+      : (told ?? retry('server_error'));
+  }
+  if (status >= 300 && status <= 399) return refused('redirect');
+  if (status >= 500) return classifyServerStatus(status);
+  switch (status) {
+    case 408:
+      return retry('timeout');
+    case 409:
+      return retry('server_error');
+    case 429:
+      // A used-up account answers like a rate limit; only its code tells them apart.
+      return told?.code === 'quota' || told?.code === 'spending_limit' ? told : retry('rate_limit');
+    case 400:
+      if (told !== undefined) return told;
+      break;
+    default:
+      if (told?.kind === 'refused') return told;
+  }
+  if (facts.flagged) return refused('model_declined');
+  if (facts.param === 'model') return refused('unknown_model');
+  switch (status) {
+    case 401:
+    case 403:
+      return refused('key_rejected');
+    case 402:
+      return refused('spending_limit');
+    case 404:
+      return refused('unknown_model');
+    case 413:
+      return refused('context_too_long');
+    default:
+      return refused(saysNoCredit(status, facts) ? 'spending_limit' : 'malformed_request');
+  }
+}
+
+/** A failing server's status stands, whatever its body claims: a gateway's error page quotes anything. */
+function classifyServerStatus(status: number): Verdict {
+  switch (status) {
+    case 503:
+    case 529:
+      return retry('overloaded');
+    case 504:
+    case 522:
+    case 524:
+      return retry('timeout');
+    default:
+      return retry('server_error');
+  }
+}
+
+/**
+ * Anthropic's answer for an empty balance is a 400 `invalid_request_error` like that for a malformed request, and
+ * its sentence is the only clue. Only the sentence's start counts: a message that quotes the prompt does not begin so.
+ */
+function saysNoCredit(status: number, facts: ErrorFacts): boolean {
+  return (
+    status === 400 &&
+    facts.codes.includes('invalid_request_error') &&
+    facts.message !== null &&
+    facts.message.startsWith('Your credit balance is too low')
+  );
+}
+
+/** What a connection that failed means, by the system's error code. */
+export function classifyBroken(errorCode: string | null): Verdict {
+  switch (errorCode) {
+    case ADDRESS_REFUSED:
+      return refused('address_refused');
+    // A name that does not exist. EAI_AGAIN, a name server that did not answer, is worth asking again.
+    case 'ENOTFOUND':
+      return refused('unknown_host');
+    case null:
+      return retry('connection');
+    default:
+      if (isCertificateCode(errorCode)) return refused('bad_certificate');
+      // Not HTTP, or not HTTP that can be read: the connection itself held.
+      return retry(errorCode.startsWith('HPE_') ? 'unreadable_answer' : 'connection');
+  }
+}
+
+/** OpenSSL's verification results, as Node names them. */
+const CERTIFICATE_CODES: ReadonlySet<string> = new Set([
+  'UNABLE_TO_GET_ISSUER_CERT',
+  'UNABLE_TO_GET_ISSUER_CERT_LOCALLY',
+  'UNABLE_TO_GET_CRL',
+  'UNABLE_TO_DECRYPT_CERT_SIGNATURE',
+  'UNABLE_TO_DECODE_ISSUER_PUBLIC_KEY',
+  'UNABLE_TO_VERIFY_LEAF_SIGNATURE',
+  'DEPTH_ZERO_SELF_SIGNED_CERT',
+  'SELF_SIGNED_CERT_IN_CHAIN',
+  'ERROR_IN_CERT_NOT_BEFORE_FIELD',
+  'ERROR_IN_CERT_NOT_AFTER_FIELD',
+  'INVALID_CA',
+  'INVALID_PURPOSE',
+  'PATH_LENGTH_EXCEEDED',
+  'HOSTNAME_MISMATCH',
+  'ERR_TLS_CERT_ALTNAME_INVALID',
+]);
+
+function isCertificateCode(code: string): boolean {
+  return code.startsWith('CERT_') || CERTIFICATE_CODES.has(code);
+}
+
+/** How an answer came to its end: whole, cut off by the token limit, declined by the model, or broken off. */
+export type AnswerEnd = 'whole' | 'truncated' | 'declined' | 'broken';
+
+/** A finish reason never seen before ends a whole answer: providers add reasons, and the text is there. */
+export function classifyFinish(finishReason: string | null): AnswerEnd {
+  switch (finishReason?.toLowerCase()) {
+    case 'length':
+    case 'max_tokens':
+    case 'model_length':
+      return 'truncated';
+    // A filter drops what it does not like, so what is left of the text is not the whole reply.
+    case 'content_filter':
+    case 'refusal':
+    case 'safety':
+    case 'recitation':
+    case 'prohibited_content':
+    case 'blocklist':
+    case 'spii':
+    case 'sensitive':
+      return 'declined';
+    case 'error':
+      return 'broken';
+    default:
+      return 'whole';
+  }
+}

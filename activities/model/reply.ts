@@ -1,0 +1,177 @@
+// The text a model answered with → what it declares. Pure. Whether a declared action may be done is decided later.
+
+import type { JSONValue } from 'ai';
+import { z } from 'zod';
+
+import {
+  DECLARED_TASKS_LIMIT,
+  MEMORY_CATEGORIES,
+  MEMORY_VISIBILITIES,
+  TASK_OUTCOMES,
+  TASK_PRIORITIES,
+  TEXT_LIMIT,
+  type DeclaredReply,
+  type ReplyFailureCode,
+} from '../../workflows/contract';
+import { cleanText, isBlank, isRfc3339TimeOrDate, stripReasoning } from './reply-text';
+
+/** A memory line's tags are labels to search by, not text. */
+export const TAGS_LIMIT = 20;
+export const TAG_LENGTH_LIMIT = 64;
+/** Each criterion is a sentence or two to check a result against. */
+export const CRITERIA_LIMIT = 20;
+export const CRITERION_LENGTH_LIMIT = 2_000;
+/** Slugs and prefixed ids are far shorter. Models invent them; whether one exists is asked when the step acts. */
+const REFERENCE_LENGTH_LIMIT = 128;
+
+export type ParsedReply = { ok: true; reply: DeclaredReply } | { ok: false; code: ReplyFailureCode };
+
+const text = z.string().max(TEXT_LIMIT);
+const someText = text.refine((value) => !isBlank(stripReasoning(value) ?? ''));
+const reference = z.string().min(1).max(REFERENCE_LENGTH_LIMIT);
+
+// Every key is required, as strict structured output wants it; `fillIn` lets an answer leave some out.
+const replySchema = z.strictObject({
+  reply: text.nullable().describe('What to post in the room, or null to say nothing.'),
+  memory: z
+    .strictObject({
+      category: z.enum(MEMORY_CATEGORIES),
+      content: someText,
+      tags: z.array(z.string().min(1).max(TAG_LENGTH_LIMIT)).max(TAGS_LIMIT),
+      visibility: z.enum(MEMORY_VISIBILITIES),
+    })
+    .nullable()
+    .describe('One line to remember, or null.'),
+  task_updates: z
+    .array(
+      z.strictObject({
+        task: reference.describe('The id of an open task sent to you.'),
+        state: z.enum(TASK_OUTCOMES),
+        result: text,
+      }),
+    )
+    .describe('Open tasks sent to you that are now finished.'),
+  tasks_to_send: z
+    .array(
+      z.strictObject({
+        to: reference.describe('The slug of an agent on the roster.'),
+        goal: someText,
+        acceptance_criteria: z.array(z.string().min(1).max(CRITERION_LENGTH_LIMIT)).max(CRITERIA_LIMIT),
+        priority: z.enum(TASK_PRIORITIES),
+        deadline: z
+          .string()
+          .refine(isRfc3339TimeOrDate)
+          .nullable()
+          .describe('An RFC 3339 time such as 2026-08-08T17:00:00Z, a date such as 2026-08-08, or null.'),
+      }),
+    )
+    .describe('Tasks for other agents.'),
+});
+
+/** Limits on sizes are checked here, not asked for: strict structured output refuses schemas that hold them. */
+const KEYWORDS_NOT_ASKED_FOR = new Set(['$schema', 'minLength', 'maxLength', 'minItems', 'maxItems']);
+
+/** The JSON schema that a reply is asked for in. */
+export const REPLY_JSON_SCHEMA = withoutLimits(z.toJSONSchema(replySchema)) as Readonly<Record<string, JSONValue>>;
+
+function withoutLimits(schema: object): unknown {
+  return JSON.parse(
+    JSON.stringify(schema, (key, value: unknown) => (KEYWORDS_NOT_ASKED_FOR.has(key) ? undefined : value)),
+  );
+}
+
+/** The format in words, for the system prompt: servers may ignore the schema. */
+export const REPLY_FORMAT = `Answer with one JSON object and nothing else. Its keys, all of them every time:
+- "reply": the text to post in the room (at most ${TEXT_LIMIT} characters), or null to say nothing.
+- "memory": null, or one line to remember: {"category": ${quoted(MEMORY_CATEGORIES)}, "content": text, "tags": at most ${TAGS_LIMIT} short words, "visibility": ${quoted(MEMORY_VISIBILITIES)}}. Shared lines are seen by every company in the room.
+- "task_updates": a list, empty when no task is finished: {"task": the id of an open task sent to you, "state": ${quoted(TASK_OUTCOMES)}, "result": text}.
+- "tasks_to_send": a list, empty when there is nothing to send: {"to": the slug of an agent on the roster, "goal": text, "acceptance_criteria": at most ${CRITERIA_LIMIT} sentences, "priority": ${quoted(TASK_PRIORITIES)}, "deadline": an RFC 3339 time, a date such as 2026-08-08, or null}.
+At most ${DECLARED_TASKS_LIMIT} tasks in both lists together. Use only ids and slugs that you were shown, and add no other keys.`;
+
+function quoted(words: readonly string[]): string {
+  return words.map((word) => `"${word}"`).join(' | ');
+}
+
+/**
+ * What this text declares, or why it can't be used. A JSON object with one of the four keys, bare or as the whole
+ * of a fence, is held to the schema; anything else is the reply itself, and declares nothing.
+ */
+export function parseReply(answer: string): ParsedReply {
+  const visible = stripReasoning(cleanText(answer))?.trim();
+  if (visible === undefined || isBlank(visible)) return failed('reply_empty');
+  const declared = findDeclared(visible);
+  if (declared !== null) return parseDeclared(declared);
+  if (visible.length > TEXT_LIMIT) return failed('reply_too_long');
+  return { ok: true, reply: { reply: visible, memory: null, task_updates: [], tasks_to_send: [] } };
+}
+
+type Json = Record<string, unknown>;
+
+const NO_DECLARATION = { reply: null, memory: null, task_updates: [], tasks_to_send: [] };
+
+function findDeclared(visible: string): Json | null {
+  let json: unknown;
+  try {
+    json = JSON.parse(unfence(visible));
+  } catch {
+    return null;
+  }
+  return isObject(json) && Object.keys(NO_DECLARATION).some((key) => Object.hasOwn(json, key)) ? json : null;
+}
+
+/** The inside of a fence that holds the whole text; the text itself when it is not one. JSON.parse is the judge. */
+function unfence(visible: string): string {
+  const opened = /^(`{3,}|~{3,})[ \t]*[\w-]*/.exec(visible);
+  if (opened === null) return visible;
+  const inside = visible.slice(opened[0].length);
+  const fence = opened[1] ?? '';
+  return inside.endsWith(fence) ? inside.slice(0, -fence.length) : inside;
+}
+
+function parseDeclared(json: Json): ParsedReply {
+  if (typeof json.reply === 'string') {
+    if (stripReasoning(json.reply) === null) return failed('reply_empty');
+    if (json.reply.length > TEXT_LIMIT) return failed('reply_too_long');
+  }
+  const parsed = replySchema.safeParse(fillIn(json));
+  if (!parsed.success) return failed('reply_invalid');
+  const declared = cleanStrings(parsed.data);
+  if (declared.task_updates.length + declared.tasks_to_send.length > DECLARED_TASKS_LIMIT) {
+    return failed('reply_invalid');
+  }
+  const isSilent = declared.reply === null || isBlank(declared.reply);
+  return { ok: true, reply: { ...declared, reply: isSilent ? null : declared.reply } };
+}
+
+/** Sets what was left out, or null, where that means "none". What decides who may see something must be said. */
+function fillIn(json: Json): Json {
+  const filled = withDefaults(json, NO_DECLARATION);
+  if (isObject(filled.memory)) filled.memory = withDefaults(filled.memory, { tags: [] });
+  if (Array.isArray(filled.tasks_to_send)) {
+    const none = { acceptance_criteria: [], priority: 'normal', deadline: null };
+    filled.tasks_to_send = filled.tasks_to_send.map((task) => (isObject(task) ? withDefaults(task, none) : task));
+  }
+  return filled;
+}
+
+function withDefaults(json: Json, defaults: Json): Json {
+  const filled: Json = { ...json };
+  for (const [key, value] of Object.entries(defaults)) filled[key] = filled[key] ?? value;
+  return filled;
+}
+
+/** Every string without reasoning, NUL and unpaired surrogates: JSON escapes bring them back after the first cleaning. */
+function cleanStrings<T>(value: T): T {
+  if (typeof value === 'string') return cleanText(stripReasoning(value) ?? '') as T;
+  if (Array.isArray(value)) return value.map(cleanStrings) as T;
+  if (!isObject(value)) return value;
+  return Object.fromEntries(Object.entries(value).map(([key, inner]) => [key, cleanStrings(inner)])) as T;
+}
+
+function isObject(value: unknown): value is Json {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+function failed(code: ReplyFailureCode): ParsedReply {
+  return { ok: false, code };
+}

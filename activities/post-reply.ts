@@ -1,0 +1,26 @@
+// The first acting step: the reply reaches the room.
+
+import { stageMessage } from '../prisma/store/messages';
+import { actOnce } from '../prisma/store/runs';
+import type { StepResult } from '../workflows/contract';
+import { currentExecution, type ActivityDeps } from './deps';
+import { stepResult, type StepInput } from './step';
+
+/** Posts the stored reply, at most once for all time, one hop above the message that woke the run. */
+export function createPostReply({ db }: ActivityDeps) {
+  return async ({ run, step }: StepInput): Promise<StepResult> =>
+    stepResult(
+      await actOnce(db, currentExecution(), run, step, async ({ tx, draft, run: locked, around, reply }) => {
+        if (reply.reply === null) throw new Error('the stored reply says nothing');
+        const staged = await stageMessage(tx, draft, around.room, {
+          author: around.author,
+          text: reply.reply,
+          mentions: [],
+          hop: locked.hop,
+          runId: locked.id,
+          refersTo: locked.messageId,
+        });
+        return { state: 'done', effectId: staged.messageId };
+      }),
+    );
+}
