@@ -1,0 +1,94 @@
+// The worker's configuration, read once from the environment. Errors name the variable and never its value.
+
+import { z } from 'zod';
+import { parseMasterKeys, type MasterKey } from '../prisma/secret-box';
+import { TASK_QUEUE, type RunTimeouts } from '../workflows/contract';
+
+/** The longest time limit that a deployment may give its runs. */
+const TIME_LIMIT_MAX_SECONDS = 3_600;
+
+const seconds = (fallback: number, min: number, max: number) =>
+  z.coerce.number().min(min).max(max).default(fallback);
+
+const schema = z.object({
+  DATABASE_URL: z.string().min(1),
+  DATABASE_POOL_SIZE: z.coerce.number().int().min(2).max(200).default(10),
+  MASTER_KEYS: z.string().min(1),
+  MODEL_ALLOWED_HOSTS: z.string().default(''),
+  TASK_QUEUE: z.string().min(1).default(TASK_QUEUE),
+  WORKER_HOST: z.string().default('127.0.0.1'),
+  WORKER_PORT: z.coerce.number().int().min(0).max(65_535).default(8081),
+  WORKER_MAX_ACTIVITIES: z.coerce.number().int().min(1).max(1_000).default(100),
+  WORKER_MAX_CACHED_RUNS: z.coerce.number().int().min(10).max(100_000).default(500),
+  WORKER_SHUTDOWN_GRACE_SECONDS: seconds(10, 0, 600),
+  RUN_TIME_LIMIT_SECONDS: seconds(300, 1, TIME_LIMIT_MAX_SECONDS),
+  RUN_STEP_TIMEOUT_SECONDS: seconds(10, 0.5, 60),
+  RUN_MODEL_TIMEOUT_SECONDS: seconds(95, 1, 600),
+  RUN_HEARTBEAT_SECONDS: seconds(10, 0.5, 60),
+  DISPATCH_POLL_SECONDS: seconds(1, 0.05, 60),
+  RECONCILE_SECONDS: seconds(10, 0.1, 60),
+  LOG_LEVEL: z.enum(['fatal', 'error', 'warn', 'info', 'debug', 'silent']).default('info'),
+});
+
+export interface WorkerConfig {
+  readonly databaseUrl: string;
+  readonly poolSize: number;
+  readonly masterKeys: readonly MasterKey[];
+  readonly allowedModelHosts: readonly string[];
+  readonly taskQueue: string;
+  readonly health: { readonly host: string; readonly port: number };
+  readonly maxActivities: number;
+  readonly maxCachedRuns: number;
+  readonly shutdownGraceMs: number;
+  readonly timeouts: RunTimeouts;
+  readonly dispatchPollMs: number;
+  readonly reconcileMs: number;
+  readonly logLevel: string;
+}
+
+/** Reads the configuration. @throws Error that names every variable that is missing or wrong */
+export function readWorkerConfig(env: Record<string, string | undefined>): WorkerConfig {
+  const set = Object.fromEntries(Object.entries(env).filter(([, value]) => value !== undefined && value !== ''));
+  const parsed = schema.safeParse(set);
+  if (!parsed.success) {
+    const lines = parsed.error.issues.map((issue) => `  ${issue.path.join('.')}: ${issue.message}`);
+    throw new Error(`The worker's configuration is not usable:\n${lines.join('\n')}`);
+  }
+  const c = parsed.data;
+  return {
+    databaseUrl: c.DATABASE_URL,
+    poolSize: c.DATABASE_POOL_SIZE,
+    masterKeys: parseMasterKeys(c.MASTER_KEYS),
+    allowedModelHosts: c.MODEL_ALLOWED_HOSTS.split(',').map((host) => host.trim()).filter(Boolean),
+    taskQueue: c.TASK_QUEUE,
+    health: { host: c.WORKER_HOST, port: c.WORKER_PORT },
+    maxActivities: c.WORKER_MAX_ACTIVITIES,
+    maxCachedRuns: c.WORKER_MAX_CACHED_RUNS,
+    shutdownGraceMs: c.WORKER_SHUTDOWN_GRACE_SECONDS * 1_000,
+    timeouts: {
+      limitMs: c.RUN_TIME_LIMIT_SECONDS * 1_000,
+      stepMs: c.RUN_STEP_TIMEOUT_SECONDS * 1_000,
+      modelMs: c.RUN_MODEL_TIMEOUT_SECONDS * 1_000,
+      heartbeatMs: c.RUN_HEARTBEAT_SECONDS * 1_000,
+    },
+    dispatchPollMs: c.DISPATCH_POLL_SECONDS * 1_000,
+    reconcileMs: c.RECONCILE_SECONDS * 1_000,
+    logLevel: c.LOG_LEVEL,
+  };
+}
+
+/**
+ * Postgres's own time limits within a step's: it gives up first, so that an attempt which Temporal gave up on does not go
+ * on holding locks.
+ */
+export function databaseTimeouts(stepMs: number): {
+  lockTimeoutMs: number;
+  statementTimeoutMs: number;
+  transactionTimeoutMs: number;
+} {
+  return {
+    lockTimeoutMs: Math.round(stepMs * 0.3),
+    statementTimeoutMs: Math.round(stepMs * 0.5),
+    transactionTimeoutMs: Math.round(stepMs * 0.8),
+  };
+}

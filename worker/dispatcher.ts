@@ -1,0 +1,88 @@
+// Carries wakes to Temporal. Any number of dispatchers may run at once: rows another one holds are passed over.
+
+import {
+  WorkflowExecutionAlreadyStartedError,
+  type Client,
+  type WorkflowClient,
+} from '@temporalio/client';
+import { defineSearchAttributeKey, TypedSearchAttributes } from '@temporalio/common';
+import type { Db } from '../prisma/store/transaction';
+import { deliverWakes, markStarted, takeUnstartedWakes, type DeliveredWake } from '../prisma/store/wakes';
+import { WORKFLOW_TYPE, wakeWorkflowId, type AgentRunInput } from '../workflows/contract';
+import { AGENT_ID, COMPANY_ID, ROOM_ID, RUN_STATE } from '../workflows/search-attributes';
+
+const roomId = defineSearchAttributeKey(ROOM_ID, 'KEYWORD');
+const agentId = defineSearchAttributeKey(AGENT_ID, 'KEYWORD');
+const companyId = defineSearchAttributeKey(COMPANY_ID, 'KEYWORD');
+const runState = defineSearchAttributeKey(RUN_STATE, 'KEYWORD');
+
+/** Wakes taken in one pass: few enough to be started well within the lease that the store gives them. */
+const BATCH = 50;
+
+/**
+ * How long a worker that took a workflow task may be silent before another gets it. Deciding takes milliseconds; half the
+ * server's default halves what a killed worker costs.
+ */
+const WORKFLOW_TASK_TIMEOUT = '5s';
+
+export interface DispatcherDeps {
+  readonly db: Db;
+  readonly client: Client;
+  readonly taskQueue: string;
+  /** Told of a start that failed; it is repeated within seconds. */
+  readonly onStartFailed: (wake: DeliveredWake, error: unknown) => void;
+}
+
+export interface DispatchPass {
+  readonly started: number;
+  readonly failed: number;
+  /** The pass was full: there may be more. */
+  readonly full: boolean;
+}
+
+/** One pass: delivers pending wakes, takes those whose start is due again, and starts them all at once. */
+export async function dispatchOnce(deps: DispatcherDeps): Promise<DispatchPass> {
+  const delivered = await deliverWakes(deps.db, BATCH);
+  const due = delivered.length < BATCH ? await takeUnstartedWakes(deps.db, BATCH - delivered.length) : [];
+  const wakes = [...delivered, ...due];
+  if (wakes.length === 0) return { started: 0, failed: 0, full: false };
+  const outcomes = await Promise.all(wakes.map((wake) => start(deps, wake)));
+  const started = wakes.filter((_, index) => outcomes[index]);
+  if (started.length > 0) await markStarted(deps.db, started.map((wake) => wake.id));
+  return { started: started.length, failed: wakes.length - started.length, full: wakes.length === BATCH };
+}
+
+async function start(deps: DispatcherDeps, wake: DeliveredWake): Promise<boolean> {
+  try {
+    await startRun(deps.client.workflow, deps.taskQueue, wake);
+    return true;
+  } catch (error) {
+    if (error instanceof WorkflowExecutionAlreadyStartedError) return true;
+    deps.onStartFailed(wake, error);
+    return false;
+  }
+}
+
+/**
+ * Starts the workflow of a wake. Temporal refuses a second one for as long as it remembers; afterwards the claim does.
+ * @throws WorkflowExecutionAlreadyStartedError, which counts as delivered
+ */
+export async function startRun(workflow: WorkflowClient, taskQueue: string, wake: DeliveredWake): Promise<string> {
+  const input: AgentRunInput = { agent: wake.agentId, message: wake.messageId };
+  const handle = await workflow.start(WORKFLOW_TYPE, {
+    workflowId: wakeWorkflowId(wake.agentId, wake.messageId),
+    taskQueue,
+    args: [input],
+    workflowIdReusePolicy: 'REJECT_DUPLICATE',
+    workflowIdConflictPolicy: 'FAIL',
+    workflowTaskTimeout: WORKFLOW_TASK_TIMEOUT,
+    staticSummary: `wake ${wake.id}`,
+    typedSearchAttributes: new TypedSearchAttributes([
+      { key: roomId, value: wake.roomId },
+      { key: agentId, value: wake.agentId },
+      { key: companyId, value: wake.companyId },
+      { key: runState, value: 'open' },
+    ]),
+  });
+  return handle.firstExecutionRunId;
+}

@@ -1,0 +1,43 @@
+// Where a child server's output goes: a file, not a pipe. A pipe whose reader was killed would take the server with it or block it.
+import { open, readFile, rename, stat } from 'node:fs/promises';
+import type { FileHandle } from 'node:fs/promises';
+
+// Looked at when the server starts; one older file is kept beside it.
+const ROTATE_BYTES = 10 * 1024 * 1024;
+const TAIL_LINES = 15;
+
+export interface LogFile {
+  readonly path: string;
+  readonly handle: FileHandle;
+  /** What was written since the file was opened. */
+  readNew(): Promise<string>;
+}
+
+/** Opens the file for appending. The caller closes `handle` once the child has it. */
+export async function openLogFile(path: string): Promise<LogFile> {
+  const size = await sizeOf(path);
+  if (size > ROTATE_BYTES) await rename(path, `${path}.1`);
+  const handle = await open(path, 'a', 0o600);
+  const from = size > ROTATE_BYTES ? 0 : size;
+  return {
+    path,
+    handle,
+    async readNew() {
+      const content = await readFile(path);
+      return content.subarray(from).toString('utf8');
+    },
+  };
+}
+
+/** The last lines of an output, for the end of an error message. */
+export function lastLines(output: string): string {
+  const lines = output.trimEnd().split('\n').slice(-TAIL_LINES).join('\n');
+  return lines === '' ? '(it wrote nothing)' : lines;
+}
+
+async function sizeOf(path: string): Promise<number> {
+  return await stat(path).then(
+    (entry) => entry.size,
+    () => 0,
+  );
+}

@@ -1,0 +1,47 @@
+// What an orchestrator asks a worker: is it alive, is it ready, and how long does the oldest wake wait?
+
+import { createServer, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+
+export interface HealthReport {
+  readonly ready: boolean;
+  readonly warnings: readonly string[];
+  readonly details: Record<string, unknown>;
+}
+
+export interface HealthServer {
+  readonly port: number;
+  stop(): Promise<void>;
+}
+
+/** Serves `/healthz` (the process answers) and `/readyz` (200 or 503 with the report). */
+export async function startHealthServer(
+  at: { host: string; port: number },
+  report: () => Promise<HealthReport>,
+): Promise<HealthServer> {
+  const server: Server = createServer((request, response) => {
+    const send = (status: number, body: unknown): void => {
+      response.writeHead(status, { 'content-type': 'application/json', 'cache-control': 'no-store' });
+      response.end(JSON.stringify(body));
+    };
+    if (request.method !== 'GET') return send(405, { error: 'method not allowed' });
+    if (request.url === '/healthz') return send(200, { alive: true });
+    if (request.url !== '/readyz') return send(404, { error: 'not found' });
+    report().then(
+      (health) => send(health.ready ? 200 : 503, health),
+      () => send(503, { ready: false, warnings: ['the worker could not look after itself'], details: {} }),
+    );
+  });
+  await new Promise<void>((resolve, reject) => {
+    server.once('error', reject);
+    server.listen(at.port, at.host, resolve);
+  });
+  return {
+    port: (server.address() as AddressInfo).port,
+    stop: () =>
+      new Promise((resolve) => {
+        server.close(() => resolve());
+        server.closeAllConnections();
+      }),
+  };
+}

@@ -1,0 +1,136 @@
+// One worker process: the Temporal worker, a dispatcher and a reconciler, started and stopped together.
+
+import type { Logger } from 'pino';
+import { Worker } from '@temporalio/worker';
+import { createActivities } from '../activities';
+import { requestReply } from '../activities/model/provider';
+import { connectDatabase } from '../prisma/client';
+import { createSecretBox } from '../prisma/secret-box';
+import { oldestWaits } from '../prisma/store/wakes';
+import { loadWorkflowBundle } from './bundle';
+import { databaseTimeouts, type WorkerConfig } from './config';
+import { dispatchOnce } from './dispatcher';
+import { startHealthServer, type HealthReport } from './health';
+import { createLoop } from './loop';
+import { RECONCILER_TIMES, reconcileOnce } from './reconciler';
+import { requireSearchAttributes, type Temporal } from './temporal';
+import { startWakeListener } from './wake-listener';
+
+/** A wake older than this, unstarted or unclaimed, is a health warning long before it is lost. */
+const OLD_WAKE_SECONDS = 30;
+
+/**
+ * After this long without its own worker, a workflow's next task goes to any other: what a SIGKILL costs a run. The SDK's
+ * 10 s would be its longest part.
+ */
+const STICKY_TIMEOUT = '2s';
+
+export interface WorkerService {
+  readonly healthPort: number;
+  /** Rejects when the Temporal worker fails. */
+  readonly running: Promise<void>;
+  /** Stops taking work, lets what is under way finish within the grace, and closes everything. Idempotent. */
+  stop(): Promise<void>;
+}
+
+/** Starts a worker process's parts. @throws Error when Postgres, Temporal or the search attributes are not there */
+export async function startWorkerService(
+  config: WorkerConfig,
+  temporal: Temporal,
+  log: Logger,
+): Promise<WorkerService> {
+  await requireSearchAttributes(temporal);
+  const database = await connectDatabase(config.databaseUrl, {
+    poolSize: config.poolSize,
+    applicationName: 'durable-room-worker',
+    ...databaseTimeouts(config.timeouts.stepMs),
+  });
+  const db = database.prisma;
+  const activities = createActivities({
+    db,
+    secretBox: createSecretBox(config.masterKeys),
+    requestReply,
+    timeouts: config.timeouts,
+    allowedModelHosts: config.allowedModelHosts,
+    logFailure: ({ activity, error }) => log.error({ activity, err: error }, 'activity failed'),
+  });
+  const worker = await Worker.create({
+    connection: temporal.native,
+    namespace: temporal.namespace,
+    taskQueue: config.taskQueue,
+    workflowBundle: await loadWorkflowBundle(),
+    activities,
+    shutdownGraceTime: config.shutdownGraceMs,
+    maxCachedWorkflows: config.maxCachedRuns,
+    maxConcurrentActivityTaskExecutions: config.maxActivities,
+    stickyQueueScheduleToStartTimeout: STICKY_TIMEOUT,
+  });
+  const dispatcher = createLoop({
+    intervalMs: config.dispatchPollMs,
+    onError: (error) => log.error({ err: error }, 'dispatcher pass failed'),
+    runOnce: async () => {
+      const pass = await dispatchOnce({
+        db,
+        client: temporal.client,
+        taskQueue: config.taskQueue,
+        onStartFailed: (wake, error) => log.warn({ wake: wake.id, err: error }, 'start failed; it is repeated'),
+      });
+      if (pass.started > 0) log.debug({ started: pass.started }, 'wakes started');
+      return pass.full;
+    },
+  });
+  const reconciler = createLoop({
+    intervalMs: config.reconcileMs,
+    onError: (error) => log.error({ err: error }, 'reconciler pass failed'),
+    runOnce: async () => {
+      await reconcileOnce({
+        db,
+        client: temporal.client,
+        taskQueue: config.taskQueue,
+        timeLimitMs: config.timeouts.limitMs,
+        times: RECONCILER_TIMES,
+        onAction: (action, ids) => log.warn(ids, action),
+      });
+      return false;
+    },
+  });
+  const listener = startWakeListener(
+    config.databaseUrl,
+    () => dispatcher.nudge(),
+    (reason) => log.warn({ reason }, 'wake listener lost its connection; the poll carries on'),
+  );
+
+  const report = async (): Promise<HealthReport> => {
+    const waits = await oldestWaits(db);
+    const state = worker.getState();
+    const warnings: string[] = [];
+    if ((waits.pendingSeconds ?? 0) > OLD_WAKE_SECONDS) warnings.push('a wake has waited long for its start');
+    if ((waits.unclaimedSeconds ?? 0) > OLD_WAKE_SECONDS) warnings.push('a wake has waited long for its claim');
+    return {
+      ready: state === 'RUNNING',
+      warnings,
+      details: {
+        worker: state,
+        oldest_pending_wake_seconds: waits.pendingSeconds,
+        oldest_unclaimed_wake_seconds: waits.unclaimedSeconds,
+        dispatched_at: dispatcher.lastSuccessAt,
+        reconciled_at: reconciler.lastSuccessAt,
+      },
+    };
+  };
+  const health = await startHealthServer(config.health, report);
+  const running = worker.run();
+  dispatcher.start();
+  reconciler.start();
+
+  let stopping: Promise<void> | undefined;
+  const stop = async (): Promise<void> => {
+    await listener.stop();
+    await Promise.all([dispatcher.stop(), reconciler.stop()]);
+    if (worker.getState() === 'RUNNING') worker.shutdown();
+    await running.catch(() => undefined);
+    await health.stop();
+    await database.close();
+  };
+  return { healthPort: health.port, running, stop: () => (stopping ??= stop()) };
+}

@@ -1,0 +1,55 @@
+// Hears that wakes are pending, so that they start at once. A hint only: the dispatcher's poll finds what it missed.
+
+import pg from 'pg';
+import { WAKES_CHANNEL } from '../prisma/store/draft';
+
+/** A connection that was lost is tried again after this long; meanwhile the poll carries on. */
+const RECONNECT_MS = 1_000;
+
+export interface WakeListener {
+  stop(): Promise<void>;
+}
+
+/** Calls `onHint` for every notification, and once after each (re)connection, since hints in between were lost. */
+export function startWakeListener(databaseUrl: string, onHint: () => void, onLost: (reason: string) => void): WakeListener {
+  let stopped = false;
+  let client: pg.Client | null = null;
+  let retry: NodeJS.Timeout | undefined;
+
+  const connect = async (): Promise<void> => {
+    const mine = new pg.Client({
+      connectionString: databaseUrl,
+      application_name: 'durable-room-listener',
+      keepAlive: true,
+      connectionTimeoutMillis: 5_000,
+    });
+    client = mine;
+    let lost = false;
+    const reconnect = (reason: string): void => {
+      if (lost || stopped) return;
+      lost = true;
+      onLost(reason);
+      void mine.end().catch(() => undefined);
+      retry = setTimeout(() => void connect(), RECONNECT_MS);
+    };
+    mine.on('error', (error) => reconnect(error.message));
+    mine.on('end', () => reconnect('the connection ended'));
+    mine.on('notification', onHint);
+    try {
+      await mine.connect();
+      await mine.query(`LISTEN ${WAKES_CHANNEL}`);
+      onHint();
+    } catch (error) {
+      reconnect(error instanceof Error ? error.message : 'no connection');
+    }
+  };
+  void connect();
+
+  return {
+    async stop() {
+      stopped = true;
+      clearTimeout(retry);
+      await client?.end().catch(() => undefined);
+    },
+  };
+}
