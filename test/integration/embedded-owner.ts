@@ -1,0 +1,49 @@
+// A real other process that owns something of worker/embedded, to be killed with SIGKILL. Not a test itself.
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+
+const ROOT = join(__dirname, '..', '..');
+
+// Node can't read TypeScript, and the child is outside of jest.
+const LOAD_TYPESCRIPT = `
+const swc = require(${JSON.stringify(require.resolve('@swc/core'))});
+require.extensions['.ts'] = (module, file) => module._compile(
+  swc.transformFileSync(file, { jsc: { parser: { syntax: 'typescript' }, target: 'es2022' }, module: { type: 'commonjs' } }).code,
+  file,
+);
+const load = (name) => require(${JSON.stringify(join(ROOT, 'worker', 'embedded'))} + '/' + name + '.ts');
+`;
+
+export interface Owner {
+  readonly pid: number;
+  /** The pid of the server that it started, or of itself. */
+  readonly owned: number;
+  /** SIGKILL, and the wait for its end. */
+  kill(): Promise<void>;
+}
+
+/** Runs `body`, the inside of an async function that may call `load('module')` and returns a pid, and stays alive. */
+export async function startOwner(body: string): Promise<Owner> {
+  const script = `${LOAD_TYPESCRIPT}
+    (async () => { ${body} })().then(
+      (pid) => { console.log('owned ' + pid); setInterval(() => {}, 1000); },
+      (error) => { console.log('failed ' + error.message.replaceAll('\\n', ' ')); process.exit(1); },
+    );`;
+  const child = spawn(process.execPath, ['-e', script], { cwd: ROOT, stdio: ['ignore', 'pipe', 'inherit'] });
+  const ended = once(child, 'exit');
+  const kill = async (): Promise<void> => {
+    child.kill('SIGKILL');
+    await ended;
+  };
+  for await (const line of createInterface({ input: child.stdout })) {
+    const owned = /^owned (\d+)$/.exec(line)?.[1];
+    if (owned !== undefined && child.pid !== undefined) return { pid: child.pid, owned: Number(owned), kill };
+    if (line.startsWith('failed ')) {
+      await kill();
+      throw new Error(line);
+    }
+  }
+  throw new Error('the owner process ended without a word');
+}

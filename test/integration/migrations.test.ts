@@ -1,0 +1,288 @@
+// What migrating promises: every start finds the schema that its code expects or says why not, whoever else starts at
+// the same time and whatever killed the last try. That the constraints hold is constraints.test.ts'.
+
+import { cpSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import pg from 'pg';
+import { DatabaseUnavailable } from '../../prisma/database-url';
+import { findPrismaDir, migrateDatabase, MigrationError, type MigrationProblem } from '../../prisma/migrate';
+import { compileProject, type CompiledProject } from '../support/compiled-migrate';
+import { createTestDatabase, type TestDatabase } from '../support/database';
+import { diffFromSchema } from '../support/schema-drift';
+
+const FIRST = '20261129000000_room';
+const NEXT = '20990101000000_next';
+
+let database: TestDatabase;
+let client: pg.Client;
+beforeEach(async () => {
+  database = await createTestDatabase();
+  client = new pg.Client({ connectionString: database.url });
+  // Dropping the database ends the session.
+  client.on('error', () => undefined);
+  await client.connect();
+});
+afterEach(async () => {
+  await client.end();
+  await database.drop();
+});
+
+const folders: string[] = [];
+afterAll(() => {
+  for (const folder of folders) rmSync(folder, { recursive: true, force: true });
+});
+
+/** The project's migrations and one more. */
+function migrationsWith(sql: string): string {
+  const dir = mkdtempSync(join(tmpdir(), 'durable-room-migrations-'));
+  folders.push(dir);
+  cpSync(join(findPrismaDir(), 'migrations'), dir, { recursive: true });
+  addMigration(dir, sql);
+  return dir;
+}
+
+function addMigration(dir: string, sql: string): void {
+  mkdirSync(join(dir, NEXT), { recursive: true });
+  writeFileSync(join(dir, NEXT, 'migration.sql'), sql);
+}
+
+interface Row {
+  name: string;
+  finished: boolean;
+  rolled_back: boolean;
+}
+
+async function recorded(): Promise<Row[]> {
+  const { rows } = await client.query<Row>(
+    `SELECT migration_name AS name, finished_at IS NOT NULL AS finished, rolled_back_at IS NOT NULL AS rolled_back
+     FROM _prisma_migrations ORDER BY started_at`,
+  );
+  return rows;
+}
+
+async function failure(migrating: Promise<unknown>): Promise<MigrationError> {
+  const error: unknown = await migrating.then(
+    () => new Error('it was migrated'),
+    (reason: unknown) => reason,
+  );
+  if (!(error instanceof MigrationError)) throw error;
+  return error;
+}
+
+async function expectProblem(migrating: Promise<unknown>, problem: MigrationProblem, saying: RegExp): Promise<void> {
+  const error = await failure(migrating);
+  expect(error.problem).toBe(problem);
+  expect(error.message).toMatch(saying);
+}
+
+test('an empty database gets every migration, and a second time nothing', async () => {
+  const lines: string[] = [];
+  expect(await migrateDatabase(database.url, { log: (line) => lines.push(line) })).toEqual({ applied: [FIRST] });
+  expect(lines).toEqual([`Applied migration ${FIRST}`]);
+  expect(await recorded()).toEqual([{ name: FIRST, finished: true, rolled_back: false }]);
+
+  expect(await migrateDatabase(database.url)).toEqual({ applied: [] });
+  expect(await recorded()).toHaveLength(1);
+});
+
+test('a migrated database is what schema.prisma describes', async () => {
+  await migrateDatabase(database.url);
+  expect(await diffFromSchema(database.url)).toBe('');
+});
+
+test('the comparison sees a column that only one of the two has', async () => {
+  await migrateDatabase(database.url);
+  await client.query('ALTER TABLE rooms ADD COLUMN colour text');
+  expect(await diffFromSchema(database.url)).toContain('DROP COLUMN "colour"');
+});
+
+test('a database with data gets what it lacks and keeps what it has', async () => {
+  await migrateDatabase(database.url);
+  await client.query(`INSERT INTO companies (id, slug, name) VALUES ('company_1', 'acme', 'Acme')`);
+  const migrationsDir = migrationsWith(`ALTER TABLE companies ADD COLUMN colour text NOT NULL DEFAULT 'red'`);
+
+  expect(await migrateDatabase(database.url, { migrationsDir })).toEqual({ applied: [NEXT] });
+  const { rows } = await client.query('SELECT slug, colour FROM companies');
+  expect(rows).toEqual([{ slug: 'acme', colour: 'red' }]);
+});
+
+test('eight at once in one process apply once', async () => {
+  const results = await Promise.all(Array.from({ length: 8 }, () => migrateDatabase(database.url)));
+  expect(results.flatMap(({ applied }) => applied)).toEqual([FIRST]);
+  expect(await recorded()).toEqual([{ name: FIRST, finished: true, rolled_back: false }]);
+});
+
+test.each([
+  ['process of ours', '7306082713414557'],
+  ['tool of Prisma', '72707369'],
+])('who waits for another %s says so, and goes on when that one is gone', async (_, lock) => {
+  const other = new pg.Client({ connectionString: database.url });
+  await other.connect();
+  const lines: string[] = [];
+  await other.query('SELECT pg_advisory_lock($1::bigint)', [lock]);
+  const migrating = migrateDatabase(database.url, { log: (line) => lines.push(line) });
+  await sleep(500);
+  expect(lines).toEqual(['Another process is migrating the database; waiting for it']);
+  await other.end();
+  expect(await migrating).toEqual({ applied: [FIRST] });
+});
+
+describe('a migration that', () => {
+  test('the database refuses leaves nothing, and is tried again by the next start', async () => {
+    await migrateDatabase(database.url);
+    const migrationsDir = migrationsWith('CREATE TABLE half (id text); SELECT 1/0');
+    await expectProblem(
+      migrateDatabase(database.url, { migrationsDir }),
+      'failed',
+      /20990101000000_next failed on .* nothing of it remains: division by zero \(22012\)/,
+    );
+    expect((await client.query(`SELECT to_regclass('half') AS half`)).rows).toEqual([{ half: null }]);
+
+    addMigration(migrationsDir, 'CREATE TABLE half (id text)');
+    expect(await migrateDatabase(database.url, { migrationsDir })).toEqual({ applied: [NEXT] });
+    expect(await recorded()).toEqual([
+      { name: FIRST, finished: true, rolled_back: false },
+      { name: NEXT, finished: false, rolled_back: true },
+      { name: NEXT, finished: true, rolled_back: false },
+    ]);
+  });
+
+  test('was stopped between its transaction and its record reads as applied', async () => {
+    const migrationsDir = migrationsWith(`
+      CREATE TABLE half (id text);
+      CREATE FUNCTION stop() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'stopped here'; END $$;
+      CREATE TRIGGER stop BEFORE UPDATE OF applied_steps_count ON _prisma_migrations
+        FOR EACH ROW WHEN (NEW.migration_name = '${NEXT}') EXECUTE FUNCTION stop()`);
+    await expectProblem(migrateDatabase(database.url, { migrationsDir }), 'interrupted', /stopped here/);
+    expect((await client.query(`SELECT to_regclass('half') AS half`)).rows).toEqual([{ half: 'half' }]);
+    expect(await migrateDatabase(database.url, { migrationsDir })).toEqual({ applied: [] });
+  });
+
+  test('is not one transaction, and was stopped, needs a person', async () => {
+    const migrationsDir = migrationsWith('CREATE INDEX CONCURRENTLY rooms_name ON rooms (name)');
+    expect(await migrateDatabase(database.url, { migrationsDir })).toEqual({ applied: [FIRST, NEXT] });
+    await client.query('UPDATE _prisma_migrations SET finished_at = NULL WHERE migration_name = $1', [NEXT]);
+    await expectProblem(migrateDatabase(database.url, { migrationsDir }), 'unfinished', /migrate resolve --applied/);
+  });
+
+  test('this code does not know is refused', async () => {
+    await migrateDatabase(database.url, { migrationsDir: migrationsWith('SELECT 1') });
+    await expectProblem(migrateDatabase(database.url), 'newer', /20990101000000_next.*newer code/);
+  });
+
+  test('was edited after it was applied is said', async () => {
+    const migrationsDir = migrationsWith('SELECT 1');
+    await migrateDatabase(database.url, { migrationsDir });
+    addMigration(migrationsDir, 'SELECT 2');
+    const lines: string[] = [];
+    expect(await migrateDatabase(database.url, { migrationsDir, log: (line) => lines.push(line) })).toEqual({
+      applied: [],
+    });
+    expect(lines).toEqual([expect.stringMatching(/20990101000000_next was applied with another text/)]);
+  });
+});
+
+test("someone else's database is refused and left alone", async () => {
+  await client.query('CREATE TABLE theirs (id text)');
+  await expectProblem(migrateDatabase(database.url), 'not_empty', /needs a database of its own/);
+  expect((await client.query(`SELECT to_regclass('_prisma_migrations') AS ours`)).rows).toEqual([{ ours: null }]);
+});
+
+test('a role that may not create tables is told so', async () => {
+  const role = `reader_${process.pid}`;
+  const url = new URL(database.url);
+  url.username = role;
+  url.password = 'ro1e-s3cret';
+  await client.query(`CREATE ROLE ${role} LOGIN PASSWORD 'ro1e-s3cret'`);
+  try {
+    const error = await failure(migrateDatabase(url.toString()));
+    expect(error.message).toMatch(/not possible: .*permission denied for schema public/);
+    expect(error.message).not.toContain('s3cret');
+  } finally {
+    await client.query(`DROP ROLE ${role}`);
+  }
+});
+
+test.each([
+  ['nobody listens there', 'postgres://app:s3cret@127.0.0.1:1/room', /127\.0\.0\.1:1\/room can not be reached/],
+  ['no such host', 'postgres://app:s3cret@nowhere.invalid/room', /nowhere\.invalid:5432\/room can not be reached/],
+  ['no such protocol', 'mysql://app:s3cret@127.0.0.1/room', /must begin with postgres/],
+  ['a bare # in the password', 'postgres://app:1#s3cret@127.0.0.1/room', /percent-encoded/],
+  ['a bare / in the password', 'postgres://app:1/s3cret@127.0.0.1/room', /percent-encoded/],
+])('%s: said in words, without the password', async (_, url, saying) => {
+  const error: unknown = await migrateDatabase(url).catch((reason: unknown) => reason);
+  expect(error).toBeInstanceOf(DatabaseUnavailable);
+  const { message, stack } = error as Error;
+  expect(message).toMatch(saying);
+  expect(`${message}${String(stack)}${JSON.stringify(error)}`).not.toContain('s3cret');
+});
+
+test('a database that does not exist is named', async () => {
+  const url = new URL(database.url);
+  url.pathname = '/not_made';
+  await expect(migrateDatabase(url.toString())).rejects.toThrow(/has no such database: .*not_made/);
+});
+
+describe('compiled, as node dist/prisma/migrate.js', () => {
+  let project: CompiledProject;
+  beforeEach(() => {
+    project = compileProject();
+  });
+  afterEach(() => {
+    project.remove();
+  });
+
+  test('eight processes at once apply once, and all of them end well', async () => {
+    const exits = await Promise.all(Array.from({ length: 8 }, () => project.migrate(database.url).exit));
+    expect(exits.map(({ code }) => code)).toEqual(Array.from({ length: 8 }, () => 0));
+    const applying = exits.filter(({ output }) => output.includes(`Applied migration ${FIRST}`));
+    const idle = exits.filter(({ output }) => output.includes('Nothing to apply'));
+    expect([applying.length, idle.length]).toEqual([1, 7]);
+    // Not a warning either, such as Node's of experimental features.
+    expect(exits.map(({ output }) => output.replace(/^(Applied|Nothing|Another).*\n/gm, '')).join('')).toBe('');
+  }, 60_000);
+
+  test.each([
+    // It can't know that nobody listens any more.
+    ['carries on to the end', 'Nothing to apply', [{ name: NEXT, finished: true, rolled_back: false }]],
+    [
+      'ends the session',
+      `Applied migration ${NEXT}`,
+      [
+        { name: NEXT, finished: false, rolled_back: true },
+        { name: NEXT, finished: true, rolled_back: false },
+      ],
+    ],
+  ])('killed in the middle, and Postgres %s: the next start finds out', async (then, output, rows) => {
+    await migrateDatabase(database.url);
+    addMigration(project.migrationsDir, 'CREATE TABLE half (id text); SELECT pg_sleep(1)');
+    const killed = project.migrate(database.url);
+    const sleeping = async (): Promise<number | undefined> => {
+      const found = await client.query<{ pid: number }>(
+        `SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'PgSleep'`,
+      );
+      return found.rows[0]?.pid;
+    };
+    let pid: number | undefined;
+    for (; pid === undefined; await sleep(20)) pid = await sleeping();
+    killed.kill();
+    expect((await killed.exit).code).toBeNull();
+    expect(await sleeping()).toBe(pid);
+    if (then === 'ends the session') await client.query('SELECT pg_terminate_backend($1)', [pid]);
+
+    const exit = await project.migrate(database.url).exit;
+    expect(exit.output).toContain(output);
+    expect(exit.code).toBe(0);
+    expect((await recorded()).slice(1)).toEqual(rows);
+    expect((await client.query(`SELECT to_regclass('half') AS half`)).rows).toEqual([{ half: 'half' }]);
+  });
+
+  test('a failure is one line and a status, without the password', async () => {
+    const { code, output } = await project.migrate('postgres://app:s3cret@127.0.0.1:1/room').exit;
+    expect(code).toBe(1);
+    expect(output).toMatch(/^Postgres at 127\.0\.0\.1:1\/room can not be reached: .*\n$/);
+    expect((await project.migrate('').exit).output).toMatch(/^DATABASE_URL is not set/);
+  });
+});

@@ -1,0 +1,5 @@
+// Stops what globalSetup started.
+
+export default async function tearDown(): Promise<void> {
+  await globalThis.durableRoomServers?.dispose();
+}

@@ -1,0 +1,65 @@
+// One model call against a scripted provider, with what holds for every such call asserted beside it.
+
+import {
+  requestReply,
+  type ModelAnswer,
+  type ModelEndpoint,
+  type RequestOptions,
+} from '../../activities/model/provider';
+import { startScriptedModel, type ScriptedAnswer, type ScriptedModel } from './scripted-model-server';
+
+export const KEY = 'sk-canarykey-0123456789';
+/** Stands in texts of the provider that are not the reply, and must never come back. */
+export const CANARY = 'canarybody';
+
+type Changes = Partial<ModelEndpoint & RequestOptions>;
+
+export interface ModelCalls {
+  readonly model: ScriptedModel;
+  /** One call, of a usual endpoint and prompt but for these changes. */
+  call(changes?: Changes): Promise<ModelAnswer>;
+  /** What one call came to, given this answer: exactly one request left, and no canary came back. */
+  callGiven(scripted: ScriptedAnswer, changes?: Changes): Promise<ModelAnswer>;
+}
+
+/** Starts the provider for a test file, and fails each test in which anything was printed to the console. */
+export function useModelCalls(): ModelCalls {
+  let started: ScriptedModel | null = null;
+  const printed: unknown[][] = [];
+
+  beforeAll(async () => {
+    started = await startScriptedModel();
+    for (const level of ['log', 'info', 'warn', 'error', 'debug'] as const) {
+      jest.spyOn(console, level).mockImplementation((...texts: unknown[]) => void printed.push(texts));
+    }
+  });
+  afterEach(() => {
+    started?.reset();
+    expect(printed).toEqual([]);
+  });
+  afterAll(() => started?.stop());
+
+  const calls: ModelCalls = {
+    get model() {
+      if (started === null) throw new Error('the scripted model is started in beforeAll');
+      return started;
+    },
+    call(changes = {}) {
+      const { signal = new AbortController().signal, timeoutMs = 5000, allowsAddress, ...endpoint } = changes;
+      return requestReply(
+        { baseUrl: calls.model.url, apiKey: KEY, model: 'some-model', ownerSupplied: false, ...endpoint },
+        { system: 'You are scribe.', user: 'Someone wrote: hi' },
+        { signal, timeoutMs, ...(allowsAddress === undefined ? {} : { allowsAddress }) },
+      );
+    },
+    async callGiven(scripted, changes) {
+      calls.model.script(scripted);
+      const came = await calls.call(changes);
+      expect(calls.model.requests).toHaveLength(1);
+      expect(calls.model.connections).toBe(1);
+      expect(JSON.stringify(came)).not.toContain('canary');
+      return came;
+    },
+  };
+  return calls;
+}

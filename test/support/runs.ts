@@ -1,0 +1,115 @@
+// In-process workers for tests, and what a test reads of a run.
+
+import { randomBytes } from 'node:crypto';
+import { Client, Connection } from '@temporalio/client';
+import { NativeConnection, Runtime, Worker } from '@temporalio/worker';
+import { createActivities, type ActivityDeps } from '../../activities';
+import { requestReply } from '../../activities/model/provider';
+import type { Db } from '../../prisma/store/transaction';
+import type { RunTimeouts } from '../../workflows/contract';
+import { loadWorkflowBundle } from '../../worker/bundle';
+import { dispatchOnce } from '../../worker/dispatcher';
+import { createLoop } from '../../worker/loop';
+import type { World } from './world';
+
+export const TEST_TIMEOUTS: RunTimeouts = { limitMs: 30_000, stepMs: 5_000, modelMs: 20_000, heartbeatMs: 2_000 };
+
+let quiet = false;
+
+export interface TestWorker {
+  readonly client: Client;
+  readonly taskQueue: string;
+  /** One pass of the dispatcher. */
+  dispatch(): Promise<void>;
+  stop(): Promise<void>;
+}
+
+/** A worker in this process on a task queue of its own (or the given one), with a dispatcher loop unless told otherwise. */
+export async function startTestWorker(
+  world: Pick<World, 'db' | 'secretBox'>,
+  options: {
+    timeouts?: Partial<RunTimeouts>;
+    taskQueue?: string;
+    dispatch?: boolean;
+    deps?: Partial<ActivityDeps>;
+  } = {},
+): Promise<TestWorker> {
+  if (!quiet) {
+    Runtime.install({ shutdownSignals: [], logger: { log() {}, trace() {}, debug() {}, info() {}, warn() {}, error() {} } });
+    quiet = true;
+  }
+  const address = temporalAddress();
+  const connection = await Connection.connect({ address });
+  const native = await NativeConnection.connect({ address });
+  const client = new Client({ connection, namespace: 'default' });
+  const taskQueue = options.taskQueue ?? `test-${randomBytes(6).toString('hex')}`;
+  const failures: unknown[] = [];
+  const worker = await Worker.create({
+    connection: native,
+    namespace: 'default',
+    taskQueue,
+    workflowBundle: await loadWorkflowBundle(),
+    activities: createActivities({
+      db: world.db,
+      secretBox: world.secretBox,
+      requestReply,
+      timeouts: { ...TEST_TIMEOUTS, ...options.timeouts },
+      allowedModelHosts: [],
+      logFailure: ({ activity, error }) => {
+        failures.push(error);
+        console.error(activity, error);
+      },
+      ...options.deps,
+    }),
+    stickyQueueScheduleToStartTimeout: '1s',
+    shutdownGraceTime: '5s',
+  });
+  const running = worker.run();
+  const dispatch = async (): Promise<boolean> =>
+    (await dispatchOnce({ db: world.db, client, taskQueue, onStartFailed: (_, error) => console.error(error) })).full;
+  const loop = createLoop({ runOnce: dispatch, intervalMs: 50, onError: (error) => console.error(error) });
+  if (options.dispatch !== false) loop.start();
+  return {
+    client,
+    taskQueue,
+    dispatch: async () => void (await dispatch()),
+    stop: async () => {
+      await loop.stop();
+      worker.shutdown();
+      await running;
+      await native.close();
+      await connection.close();
+    },
+  };
+}
+
+export function temporalAddress(): string {
+  const address = process.env['TEST_TEMPORAL_ADDRESS'];
+  if (address === undefined) throw new Error('TEST_TEMPORAL_ADDRESS is not set: the jest globalSetup starts a server');
+  return address;
+}
+
+/** Waits until `probe` returns something, looking often; fails with `what` after `timeoutMs`. */
+export async function until<T>(
+  what: string,
+  probe: () => Promise<T | null | undefined | false>,
+  timeoutMs = 20_000,
+): Promise<T> {
+  const deadline = Date.now() + timeoutMs;
+  for (;;) {
+    const found = await probe();
+    if (found) return found;
+    if (Date.now() > deadline) throw new Error(`gave up waiting for ${what}`);
+    await new Promise((resolve) => setTimeout(resolve, 25));
+  }
+}
+
+/** The run of a message, once it is closed. */
+export async function closedRun(db: Db, messageId: string, agentId?: string, timeoutMs?: number) {
+  const where = { messageId, state: 'closed', ...(agentId === undefined ? {} : { agentId }) };
+  return until(
+    `the run of ${messageId} to close`,
+    () => db.run.findFirst({ where, include: { steps: { orderBy: { position: 'asc' } }, requests: true } }),
+    timeoutMs,
+  );
+}

@@ -1,0 +1,77 @@
+// Compares a live database with schema.prisma, by the diff that Prisma writes migrations with. For tests, and for
+// whoever writes the next migration: CHECKs, triggers and partial indexes are beyond it.
+
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import {
+  ColumnTypeEnum,
+  isDriverAdapterError,
+  type SqlDriverAdapter,
+  type SqlQuery,
+  type SqlResultSet,
+} from '@prisma/driver-adapter-utils';
+import pg from 'pg';
+import { findPrismaDir } from '../../prisma/migrate';
+import { openSchemaEngine } from '../../prisma/schema-engine';
+
+/** The SQL that would turn the database into what schema.prisma describes; empty when it is that already. */
+export async function diffFromSchema(
+  databaseUrl: string,
+  datamodel: string = readFileSync(join(findPrismaDir(), 'schema.prisma'), 'utf8'),
+): Promise<string> {
+  const session = await openSchemaEngine(databaseUrl, { datamodel, adapt: readCatalogChars });
+  try {
+    const files = [{ path: 'schema.prisma', content: datamodel }];
+    const { stdout } = await session.engine.diff({
+      from: { tag: 'schemaDatasource', files, configDir: findPrismaDir() },
+      to: { tag: 'schemaDatamodel', files },
+      script: true,
+      exitCode: null,
+      filters: { externalTables: [], externalEnums: [] },
+    });
+    const script = stdout ?? '';
+    return script.trim() === '-- This is an empty migration.' ? '' : script;
+  } finally {
+    await session.close();
+  }
+}
+
+/** Types of catalog columns, by OID. */
+const CATALOG_TYPES: Readonly<Record<number, number>> = {
+  16: ColumnTypeEnum.Boolean,
+  18: ColumnTypeEnum.Character,
+  19: ColumnTypeEnum.Text,
+  20: ColumnTypeEnum.Int64,
+  21: ColumnTypeEnum.Int32,
+  23: ColumnTypeEnum.Int32,
+  25: ColumnTypeEnum.Text,
+  26: ColumnTypeEnum.Int64,
+  1002: ColumnTypeEnum.CharacterArray,
+  1009: ColumnTypeEnum.TextArray,
+};
+
+/** The adapter refuses the catalog's `"char"` columns (prisma/orm#27403), so what it refuses for that is read here. */
+function readCatalogChars(adapter: SqlDriverAdapter, pool: pg.Pool): void {
+  const ordinary = adapter.queryRaw.bind(adapter);
+  adapter.queryRaw = async (query) => {
+    try {
+      return await ordinary(query);
+    } catch (error) {
+      if (!isDriverAdapterError(error) || error.cause.kind !== 'UnsupportedNativeDataType') throw error;
+      return await readCatalog(query, pool);
+    }
+  };
+}
+
+async function readCatalog(query: SqlQuery, pool: pg.Pool): Promise<SqlResultSet> {
+  const { fields, rows } = await pool.query<unknown[]>({ text: query.sql, values: query.args, rowMode: 'array' });
+  return {
+    columnNames: fields.map(({ name }) => name),
+    columnTypes: fields.map(({ name, dataTypeID }) => {
+      const type = CATALOG_TYPES[dataTypeID];
+      if (type === undefined) throw new Error(`Column ${name} has a type that is not read here: ${dataTypeID}`);
+      return type as SqlResultSet['columnTypes'][number];
+    }),
+    rows,
+  };
+}

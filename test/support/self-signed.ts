@@ -1,0 +1,40 @@
+// A certificate that nobody vouches for, made on the spot: no key lies in the repository and no tool is needed.
+
+import crypto from 'node:crypto';
+
+/** A fresh private key and a certificate for this name, signed by itself and valid for this century. */
+export function createSelfSigned(commonName: string): { key: string; cert: string } {
+  const { publicKey, privateKey } = crypto.generateKeyPairSync('ec', { namedCurve: 'prime256v1' });
+  const name = sequence(der(0x31, sequence(COMMON_NAME, der(0x0c, Buffer.from(commonName, 'utf8')))));
+  const validity = sequence(der(0x17, Buffer.from('000101000000Z')), der(0x17, Buffer.from('491231235959Z')));
+  const toBeSigned = sequence(
+    der(0x02, Buffer.of(1)),
+    ECDSA_WITH_SHA256,
+    name,
+    validity,
+    name,
+    publicKey.export({ type: 'spki', format: 'der' }),
+  );
+  const signature = crypto.sign('sha256', toBeSigned, privateKey);
+  const certificate = sequence(toBeSigned, ECDSA_WITH_SHA256, der(0x03, Buffer.concat([Buffer.of(0), signature])));
+  const lines = certificate.toString('base64').replace(/(.{64})/g, '$1\n');
+  return {
+    key: privateKey.export({ type: 'pkcs8', format: 'pem' }).toString(),
+    cert: `-----BEGIN CERTIFICATE-----\n${lines}\n-----END CERTIFICATE-----\n`,
+  };
+}
+
+// The object identifiers 2.5.4.3 and 1.2.840.10045.4.3.2, encoded.
+const COMMON_NAME = der(0x06, Buffer.from('550403', 'hex'));
+const ECDSA_WITH_SHA256 = sequence(der(0x06, Buffer.from('2a8648ce3d040302', 'hex')));
+
+function sequence(...parts: Buffer[]): Buffer {
+  return der(0x30, Buffer.concat(parts));
+}
+
+/** One element of ASN.1's DER: its tag, its length, its content. */
+function der(tag: number, content: Buffer): Buffer {
+  const { length } = content;
+  const size = length < 0x80 ? [length] : length < 0x100 ? [0x81, length] : [0x82, length >> 8, length & 0xff];
+  return Buffer.concat([Buffer.of(tag, ...size), content]);
+}

@@ -1,0 +1,181 @@
+// A room with agents of two companies in a database of its own, for tests below the API: companies, keys and rosters are
+// written straight into the store, messages go through the same draft as the door's.
+
+import { randomBytes } from 'node:crypto';
+import { connectDatabase, type Database } from '../../prisma/client';
+import { createSecretBox, type SecretBox } from '../../prisma/secret-box';
+import type { Author } from '../../prisma/store/draft';
+import { RoomDraft } from '../../prisma/store/draft';
+import { newId } from '../../prisma/store/ids';
+import { stageMessage, type StagedMessage } from '../../prisma/store/messages';
+import { modelKeyBinding } from '../../prisma/store/model-keys';
+import { addToRoster, lockRoomForWrite, PRESETS } from '../../prisma/store/roster';
+import { stageTask } from '../../prisma/store/tasks';
+import { inTransaction, type Db } from '../../prisma/store/transaction';
+import type { OnCrash, Rights } from '../../workflows/contract';
+import { createTestDatabase } from './database';
+
+export const MASTER_KEYS = `test:${randomBytes(32).toString('base64')}`;
+
+export interface TestAgent {
+  readonly id: string;
+  readonly slug: string;
+  readonly name: string;
+  readonly companyId: string;
+}
+
+export interface World {
+  readonly url: string;
+  readonly db: Db;
+  readonly database: Database;
+  readonly secretBox: SecretBox;
+  readonly roomId: string;
+  readonly host: { readonly id: string; readonly person: Author };
+  readonly guest: { readonly id: string; readonly person: Author };
+  /** Two agents: `scribe` of the host, `scout` of the guest. */
+  readonly scribe: TestAgent;
+  readonly scout: TestAgent;
+  addAgent(options: { slug: string; company?: 'host' | 'guest'; rights?: Rights; modelUrl?: string }): Promise<TestAgent>;
+  post(text: string, options?: { author?: Author; hop?: number }): Promise<StagedMessage>;
+  sendTask(to: string, goal: string): Promise<StagedMessage & { taskId: string }>;
+  close(): Promise<void>;
+}
+
+export interface WorldOptions {
+  readonly modelUrl: string;
+  readonly onCrash?: OnCrash;
+  readonly rights?: Rights;
+  readonly poolSize?: number;
+  readonly runAllowance?: number;
+  readonly masterKeys?: string;
+}
+
+/** Makes a world in a fresh database. */
+export async function createWorld(options: WorldOptions): Promise<World> {
+  const test = await createTestDatabase({ migrated: true });
+  const database = await connectDatabase(test.url, {
+    poolSize: options.poolSize ?? 8,
+    lockTimeoutMs: 3_000,
+    statementTimeoutMs: 5_000,
+    transactionTimeoutMs: 8_000,
+    applicationName: 'durable-room-test',
+  });
+  const db = database.prisma;
+  const secretBox = createSecretBox(parseKey(options.masterKeys ?? MASTER_KEYS));
+  const hostId = await createCompany(db, 'larkspur', 'Larkspur');
+  const guestId = await createCompany(db, 'tamarack', 'Tamarack');
+  const roomId = newId('room');
+  await db.room.create({
+    data: {
+      id: roomId,
+      slug: 'launch',
+      name: 'Launch',
+      hostCompanyId: hostId,
+      onCrash: options.onCrash ?? 'stop',
+      runAllowance: options.runAllowance ?? 1_000,
+    },
+  });
+  await db.roomMember.createMany({
+    data: [
+      { roomId, companyId: hostId, role: 'host' },
+      { roomId, companyId: guestId, role: 'guest' },
+    ],
+  });
+  const companies = { host: hostId, guest: guestId };
+
+  const addAgent: World['addAgent'] = async ({ slug, company = 'host', rights, modelUrl }) => {
+    const companyId = companies[company];
+    const keyId = newId('mk');
+    const baseUrl = modelUrl ?? options.modelUrl;
+    await db.modelKey.create({
+      data: {
+        id: keyId,
+        companyId,
+        name: `key of ${slug}`,
+        provider: 'openai_compatible',
+        baseUrl,
+        ownerSupplied: false,
+        sealedSecret: secretBox.seal('sk-test-key', modelKeyBinding(keyId, baseUrl)),
+      },
+    });
+    const agent = { id: newId('agent'), slug, name: slug.charAt(0).toUpperCase() + slug.slice(1), companyId };
+    await db.agent.create({
+      data: { ...agent, alwaysOn: true, instructions: 'Be brief.', model: 'test-model', modelKeyId: keyId },
+    });
+    await db.$transaction((tx) =>
+      addToRoster(tx, { id: roomId }, agent, rights ?? options.rights ?? PRESETS.autonomous),
+    );
+    return agent;
+  };
+  const scribe = await addAgent({ slug: 'scribe' });
+  const scout = await addAgent({ slug: 'scout', company: 'guest' });
+  const host = { id: hostId, person: personOf(hostId, 'Ada') };
+  const guest = { id: guestId, person: personOf(guestId, 'Tom') };
+
+  return {
+    url: test.url,
+    db,
+    database,
+    secretBox,
+    roomId,
+    host,
+    guest,
+    scribe,
+    scout,
+    addAgent,
+    post: (text, { author = host.person, hop = 0 } = {}) =>
+      inTransaction(db, async (tx) => {
+        const room = await lockRoomForWrite(tx, roomId, author.companyId);
+        const draft = new RoomDraft(roomId);
+        const staged = await stageMessage(tx, draft, room, {
+          author,
+          text,
+          mentions: [],
+          hop,
+          runId: null,
+          refersTo: null,
+        });
+        await draft.append(tx);
+        return staged;
+      }),
+    sendTask: (to, goal) =>
+      inTransaction(db, async (tx) => {
+        const room = await lockRoomForWrite(tx, roomId, hostId);
+        const draft = new RoomDraft(roomId);
+        const staged = await stageTask(tx, draft, room, {
+          sender: host.person,
+          to,
+          goal,
+          acceptanceCriteria: [],
+          priority: 'normal',
+          deadline: null,
+          memoryRefs: [],
+          attachments: [],
+          hop: 0,
+          runId: null,
+          refersTo: null,
+        });
+        await draft.append(tx);
+        return staged;
+      }),
+    close: async () => {
+      await database.close();
+      await test.drop();
+    },
+  };
+}
+
+async function createCompany(db: Db, slug: string, name: string): Promise<string> {
+  const id = newId('co');
+  await db.company.create({ data: { id, slug, name } });
+  return id;
+}
+
+function personOf(companyId: string, name: string): Author {
+  return { kind: 'person', id: newId('key'), name, companyId };
+}
+
+function parseKey(text: string) {
+  const [id = '', base64 = ''] = text.split(':');
+  return [{ id, key: Buffer.from(base64, 'base64') }];
+}

@@ -1,0 +1,436 @@
+// What a message's text addresses and what agents and rooms may be called. The wakes themselves are tested elsewhere.
+
+import {
+  findMentions,
+  foldName,
+  isValidName,
+  isValidSlug,
+  SLUG_PATTERN,
+  slugFromName,
+  type Addressee,
+} from '../../prisma/store/addressing';
+
+/** Agents whose id is their slug, so that an expectation reads like the text. */
+function agents(...slugs: (string | [slug: string, name: string])[]): Addressee[] {
+  return slugs.map((entry) => {
+    const [slug, name] = typeof entry === 'string' ? [entry, entry] : entry;
+    return { agentId: slug, slug, name };
+  });
+}
+
+function addressed(text: string, roster: readonly Addressee[]): string {
+  return findMentions(text, roster).agentIds.join(' ');
+}
+
+const SCRIBE = agents('scribe');
+
+describe('what stands before the sign', () => {
+  test.each([
+    ['C47 an e-mail address', 'write to jo@scribe.example', ''],
+    ['C47 an e-mail address with dots and hyphens', 'jo.x-y@scribe', ''],
+    ['C47 a user in a bare URL', 'https://u@scribe.example', ''],
+    ['C47 a bracket', '(@scribe)', 'scribe'],
+    ['C47 a comma', 'Hi,@scribe:', 'scribe'],
+    ['C47 an ellipsis', '…@scribe', 'scribe'],
+    ['a digit', 'room 5@scribe', ''],
+    ['an underscore', 'my_@scribe', ''],
+    ['an e-mail address in quotes', '"jo@scribe" and <jo@scribe>', ''],
+    ['an e-mail address as link text', '[jo@scribe](mailto:jo@scribe.example)', ''],
+    ['C51 an accented Latin letter, composed', 'niñ@scribe'.normalize('NFC'), ''],
+    ['C51 an accented Latin letter, decomposed', 'niñ@scribe'.normalize('NFD'), ''],
+    ['a Latin letter with marks that never compose', 'x\u0303\u0331@scribe', ''],
+    ['a full-width Latin letter', 'ｎ@scribe', ''],
+    ['a Latin letter in bold', 'ni**ñ**@scribe', ''],
+    ['C51 a Chinese character', '感謝@scribe', 'scribe'],
+    ['a Cyrillic letter', 'привет@scribe', 'scribe'],
+    ['a keycap emoji', '1\uFE0F\u20E3@scribe', 'scribe'],
+    ['another sign', '@@scribe', 'scribe'],
+    ['nothing: the start of the text', '@scribe', 'scribe'],
+    ['a line break: the end of the text', 'over to you\n@scribe', 'scribe'],
+    ['an emoji', '🚀@scribe', 'scribe'],
+  ])('%s', (_shows, text, expected) => expect(addressed(text, SCRIBE)).toBe(expected));
+});
+
+describe('what stands after the name', () => {
+  const roster = agents('sam', 'sammy');
+  test.each([
+    ['C49 the longer name is its own', '@sammy hi', 'sammy'],
+    ['C49 a comma ends it', '@sam, hi', 'sam'],
+    ['C49 case is ignored', '@SAM', 'sam'],
+    ['C49 a longer word is nobody', '@sammys', ''],
+    ['a digit goes on', '@sam2', ''],
+    ['an underscore goes on', '@sam_2', ''],
+    ['a hyphen and a letter go on', '@sam-east', ''],
+    ['a hyphen and a letter of another script go on', '@sam-物', ''],
+    ['a hyphen alone ends it', '@sam - hi, @sammy-', 'sam sammy'],
+    ['a combining mark goes on', '@sam\u0331', ''],
+    ['another script ends it', '@samさん', 'sam'],
+    ['a full stop ends it', '@sam.', 'sam'],
+    ['an apostrophe ends it', "@sam's turn", 'sam'],
+    ['a bracket, a colon, a question mark', '(@sam) @sammy: ok?', 'sam sammy'],
+    ['an emoji ends it', '@sam🎉', 'sam'],
+    ['a second sign ends it, and a letter stands before that', '@sam@sammy', 'sam'],
+    ['a sign alone is nobody', '@ sam @', ''],
+  ])('%s', (_shows, text, expected) => expect(addressed(text, roster)).toBe(expected));
+});
+
+describe('code never wakes', () => {
+  test.each([
+    ['C48 backtick fence', '```\n@scribe\n```', ''],
+    ['C48 tilde fence', '~~~ log\n@scribe\n~~~', ''],
+    ['C48 inline span', 'run `@scribe` now', ''],
+    ['C48 inline span with two backticks', 'run ``a ` @scribe`` now', ''],
+    ['C48 inline span over two lines', 'run `mail\n@scribe` now', ''],
+    ['C48 closed fence, then outside', '```\n@scribe\n```\n@scribe', 'scribe'],
+    ['C48 unclosed fence runs to the end', 'look:\n```\n@scribe\n\n@scribe', ''],
+    ['unclosed tilde fence runs to the end', '~~~\na\n```\n@scribe', ''],
+    ['fence with Windows line ends', '```\r\n@scribe\r\n```\r\nso', ''],
+    ['fence in a list', '- a\n  ```\n  @scribe\n  ```', ''],
+    ['fence that holds a quote mark', '```\n> a\n@scribe\n```', ''],
+    ['indented block', 'log:\n\n    @scribe\n\tx @scribe', ''],
+    ['an indented line of a paragraph is no code', 'so\n    @scribe', 'scribe'],
+    ['a lone backtick is no code', 'a ` b @scribe', 'scribe'],
+    ['text right after a span', '`x`@scribe', 'scribe'],
+    ['a name cut by a span', '@scri`be`', ''],
+  ])('%s', (_shows, text, expected) => expect(addressed(text, SCRIBE)).toBe(expected));
+});
+
+describe('quoted lines never wake', () => {
+  test.each([
+    ['a quote', '> @scribe said so', ''],
+    ['a quote inside a quote', '> > @scribe\n> @scribe', ''],
+    ['a quote in a list', '- > @scribe', ''],
+    ['a list in a quote', '> - @scribe', ''],
+    ['a quote right under text', 'you said\n> @scribe', ''],
+    ['the answer under a quote, with a blank line', '> ask the scribe\n\n@scribe?', 'scribe'],
+    ['the answer right under a quote', '> ask the scribe\n@scribe?', 'scribe'],
+    ['the answer right under a quote in a list', '- > ask\n  @scribe?', 'scribe'],
+    ['the answer right under a list that ends in a quote', '- > ask\n@scribe?', 'scribe'],
+    ['an unclosed fence in a quote ends with the quote', '> ```\n> a\n@scribe', 'scribe'],
+    ['a greater-than sign inside a line', 'a > b @scribe', 'scribe'],
+  ])('%s', (_shows, text, expected) => expect(addressed(text, SCRIBE)).toBe(expected));
+});
+
+describe('other Markdown', () => {
+  test.each([
+    ['emphasis', '*@scribe* __now__', 'scribe'],
+    ['strong', '**@scribe**', 'scribe'],
+    ['emphasis by underscores', '_@scribe_', 'scribe'],
+    ['emphasis that ends inside a word', '*@scribe*s', ''],
+    ['struck out', '~~@scribe~~', 'scribe'],
+    ['link text', '[ask @scribe](https://example.com)', 'scribe'],
+    ['list item', '- one\n- @scribe', 'scribe'],
+    ['numbered item', '1. @scribe', 'scribe'],
+    ['task item', '- [ ] @scribe', 'scribe'],
+    ['heading', '# @scribe', 'scribe'],
+    ['underlined heading', '@scribe\n---', 'scribe'],
+    ['table cell', '| who | what |\n|---|---|\n| @scribe | a |', 'scribe'],
+    ['code in a table cell', '| who |\n|---|\n| `@scribe` |', ''],
+    ['line of bars that is no table', '| @scribe | a |', 'scribe'],
+    ['HTML is only text', '<b>@scribe</b>', 'scribe'],
+    ['autolink', '<https://u@scribe.example> <https://x.example/@scribe>', ''],
+    ['autolink without slashes', '<web:a/@scribe>', ''],
+    ['e-mail autolink', '<jo@scribe.example>', ''],
+    ['link destination and title', '[a](https://x.example/@scribe "@scribe")', ''],
+    ['link definition', '[a]: https://x.example/@scribe "@scribe"\n\n[a]', ''],
+    ['image', '![@scribe](https://x.example/@scribe)', ''],
+    ['bare URL', 'see https://desk.example/tasks/@scribe/1?k=@scribe', ''],
+    ['beside a bare URL', '(https://desk.example/)@scribe https://desk.example、@scribe', 'scribe'],
+    ['escaped sign', '\\@scribe', ''],
+    ['sign written as an entity', '&#64;scribe', ''],
+  ])('%s', (_shows, text, expected) => expect(addressed(text, SCRIBE)).toBe(expected));
+
+  test('a slug whose underscore was escaped still wakes', () => {
+    expect(addressed('@night\\_scribe', agents('night_scribe'))).toBe('night_scribe');
+  });
+});
+
+describe('names', () => {
+  const roster = agents(['sam', 'Samuel'], ['smith', 'Sam Smith'], ['night', 'Night Scribe'], ['物語', '物語の人']);
+  test.each([
+    ['a name with a space', '@Night Scribe, please', 'night'],
+    ['a name in another case', '@NIGHT scribe', 'night'],
+    ['a name over a line break', '@Night\nScribe', 'night'],
+    ['a name with more space than stored', '@Night \u00A0 Scribe', 'night'],
+    ['a name inside emphasis', '**@Night Scribe**', 'night'],
+    ['longest first', '@Sam Smith', 'smith'],
+    ['the shorter one when the longer goes on', '@Sam Smithson', 'sam'],
+    ['the shorter one when the longer stops early', '@Sam Smi', 'sam'],
+    ['nobody for the second half', '@Scribe', ''],
+    ['slug and name of one agent are one', '@sam @Samuel', 'sam'],
+    ['longest first in a script without spaces', '@物語の人', '物語'],
+    ['a slug in a script without spaces', '@物語を読んで', '物語'],
+    ['order of appearance', '@night then @Sam Smith then @sam then @night', 'night smith sam'],
+    ['not across paragraphs', '@Night\n\nScribe', 'night'],
+  ])('%s', (_shows, text, expected) => expect(addressed(text, roster)).toBe(expected));
+
+  test('C56 three mentions are one', () => {
+    expect(findMentions('@scribe @scribe\n\n- @Scribe', SCRIBE)).toEqual({ agentIds: ['scribe'] });
+  });
+
+  test('nobody on the roster, nothing in the text', () => {
+    expect(findMentions('@scribe', [])).toEqual({ agentIds: [] });
+    expect(findMentions('', SCRIBE)).toEqual({ agentIds: [] });
+  });
+});
+
+describe('letters outside ASCII in the name', () => {
+  test.each([
+    ['C51 an accented slug', '@stübner', 'stübner', 'stübner'],
+    ['C51 only the start of an accented slug', '@st', 'stübner', ''],
+    ['C52 stored composed, typed decomposed', '@rené'.normalize('NFD'), 'rené'.normalize('NFC'), 'rené'],
+    ['stored decomposed, typed composed', '@RENÉ'.normalize('NFC'), 'rené'.normalize('NFD'), 'rené'.normalize('NFD')],
+    ['an accent that the slug lacks', '@rené'.normalize('NFD'), 'rene', ''],
+    ['C51 the full-width sign counts as @', '＠scribe', 'scribe', 'scribe'],
+    ['the full-width sign in an address', 'jo＠scribe', 'scribe', ''],
+    ['full-width letters', '＠ｓｃｒｉｂｅ', 'scribe', 'scribe'],
+    ['Cyrillic in another case', '@ИВАН', 'иван', 'иван'],
+    ['sharp s and its capitals', '@STRASSE', 'straße', 'straße'],
+    ['final sigma', '@ΝΙΚΟΣ', 'νικος', 'νικος'],
+    ['final sigma before another script', '@ΝΙΚΟΣи', 'νικος', 'νικος'],
+    ['half of a Hangul syllable', '@각', '가', ''],
+    ['a typed look-alike', '@scrib\u0435', 'scribe', ''],
+    ['a zero-width space in the name', '@scr\u200Bibe', 'scribe', ''],
+  ])('%s', (_shows, text, slug, expected) => expect(addressed(text, agents(slug))).toBe(expected));
+});
+
+describe('hostile text', () => {
+  const LENGTH = 32_000;
+  const roster = Array.from({ length: 200 }, (_, i): Addressee => {
+    const slug = `${'a'.repeat(60)}${i}`;
+    return { agentId: slug, slug, name: `${'a '.repeat(36)}${i}` };
+  });
+
+  /** Characters looked at while parsing and matching: markdown-it and the name tree read text by `charCodeAt` alone. */
+  function countReads(text: string): number {
+    const original = Object.getOwnPropertyDescriptor(String.prototype, 'charCodeAt')!;
+    const charCodeAt = original.value as (this: string, at: number) => number;
+    let reads = 0;
+    Object.defineProperty(String.prototype, 'charCodeAt', {
+      ...original,
+      value(this: string, at: number) {
+        reads++;
+        return charCodeAt.call(this, at);
+      },
+    });
+    try {
+      findMentions(text, roster);
+    } finally {
+      Object.defineProperty(String.prototype, 'charCodeAt', original);
+    }
+    return reads;
+  }
+
+  test.each([
+    '@',
+    `@${'a'.repeat(59)}`,
+    '@a ',
+    '`',
+    '``` ',
+    '[',
+    '![',
+    '[](',
+    '[a][',
+    '![[]()',
+    '[a](b "',
+    '>',
+    '> a\n',
+    '> a\nb\n',
+    '- ',
+    '- a\n',
+    '>- ',
+    '*a **a ',
+    '_a __a_ ',
+    '**x',
+    '~~a ',
+    '&',
+    '&#64;',
+    '<',
+    '<a:',
+    '<a@b',
+    '|',
+    'a|b\n-|-\n',
+    '[a]: b\n',
+    "[a]: b 'x\n",
+    '\\',
+    '\\@',
+    '\n',
+    '\t',
+    'a.a.',
+    'a://',
+    'a\u0301',
+    '\u0301',
+    '\uFDFA',
+    '\uD800',
+    '\0',
+  ])('%j over and over is read in proportion to its length', (piece) => {
+    // What isn't read at all would pass unseen: the sign at the end makes sure that parsing starts.
+    const text = `${piece.repeat(LENGTH / piece.length).slice(0, LENGTH - 2)} @`;
+    const reads = countReads(text);
+    expect(reads).toBeGreaterThan(0);
+    // The worst, nested brackets, takes 222 a character, bounded by how deep markdown-it nests. Reading the text again
+    // for every piece would take thousands.
+    expect(reads).toBeLessThan(500 * LENGTH);
+  });
+
+  test('the roster costs what its names are long, not that times the signs', () => {
+    const text = `@${'a'.repeat(59)} `.repeat(500);
+    expect(countReads(text)).toBeLessThan(20 * text.length + 2 * 200 * 80);
+  });
+
+  test('a mention beyond the deepest nesting neither wakes nor fails', () => {
+    expect(addressed(`${'>'.repeat(500)} @scribe`, SCRIBE)).toBe('');
+    expect(addressed(`${'['.repeat(500)} @scribe`, SCRIBE)).toBe('scribe');
+  });
+});
+
+describe('one key on a roster', () => {
+  test.each([
+    ['C52 a Cyrillic last letter', 'scribe', 'scrib\u0435'],
+    ['C52 a zero-width space inside', 'scribe', 'scr\u200Bibe'],
+    ['C52 a trailing space and a capital', 'scribe', 'Scribe '],
+    ['composed and decomposed', 'René'.normalize('NFC'), 'rené'.normalize('NFD')],
+    ['a Greek omicron', 'tomorrow', 't\u03BFmorrow'],
+    ['a Greek capital that passes for another letter than its small form', 'Night', '\u039Dight'],
+    ['a small Greek letter that passes for another than its capital', 'vova', '\u03BDova'],
+    ['a whole word in Cyrillic', 'caxap', 'сахар'],
+    ['Cyrillic capitals', 'BETA', 'ВЕТА'],
+    ['an accent on a look-alike', 'café', 'caf\u0435\u0301'],
+    ['a lunate sigma', 'scribe', 's\u03F2ribe'],
+    ['a lunate sigma among Cyrillic letters', 'caxap', '\u03F2ахар'],
+    ['a capital lunate sigma', 'Clara', '\u03F9lara'],
+    ['full-width letters', 'scribe', 'ｓｃｒｉｂｅ'],
+    ['mathematical letters', 'scribe', '𝐬𝐜𝐫𝐢𝐛𝐞'],
+    ['small capitals', 'scribe', 'ꜱᴄʀɪʙᴇ'],
+    ['Cherokee letters', 'DWARF', 'ᎠᎳARF'],
+    ['a dotless i', 'scribe', 'scr\u0131be'],
+    ['a second dot on an i', 'scribe', 'scri\u0307be'],
+    ['a capital I for an l', 'paypal', 'paypaI'],
+    ['a Cyrillic capital I', 'Ivan', '\u0406van'],
+    ['one for l, nought for o', 'scribe-lo', 'scribe-10'],
+    ['a soft hyphen, a joiner and a selector', 'scribe', 's\u00ADcr\u200Dibe\uFE0F'],
+    ['a direction override', 'scribe', '\u202Escribe'],
+    ['a Hangul filler', 'scribe', 'scribe\u3164'],
+    ['white space of another width', 'Night Scribe', ' night\u2003\u00A0scribe'],
+    ['another dash', 'a-b', 'a\u2011b'],
+    ['another apostrophe', "O'Brien", 'O\u2019Brien'],
+    ['Cyrillic in another case', 'Иван', 'ИВАН'],
+    ['Greek in another case', 'Νίκος', 'ΝΊΚΟΣ'],
+    ['sharp s and its capitals', 'straße', 'STRASSE'],
+  ])('%s', (_shows, one, other) => expect(foldName(other)).toBe(foldName(one)));
+
+  test.each([
+    ['an accent', 'Rene', 'René'],
+    ['an umlaut', 'stubner', 'stübner'],
+    ['another word', 'sam', 'sammy'],
+    ['a space inside', 'Sam Smith', 'SamSmith'],
+    ['Cyrillic names', 'Лина', 'Нина'],
+    ['Cyrillic names with letters that are drawn alike by few', 'Полина', 'Долина'],
+    ['Chinese names', '七山', '下山'],
+    ['Thai names', 'นก', 'ยก'],
+    ['Hebrew names', 'רן', 'רו'],
+    ['numbered names', 'agent-1', 'agent-2'],
+  ])('apart: %s', (_shows, one, other) => expect(foldName(other)).not.toBe(foldName(one)));
+
+  test('folding a key again changes nothing', () => {
+    for (const name of ['Scribe ', 'Νίκος', '\u0406van', 'straße', 'İ', 'ﬁ', '物語', 'O\u2019Brien', '𝐬ν']) {
+      expect(foldName(foldName(name))).toBe(foldName(name));
+    }
+  });
+});
+
+describe('slugs', () => {
+  test.each([
+    'scribe',
+    'stübner',
+    '物語',
+    'иван',
+    'a',
+    '7',
+    'night-scribe',
+    'night_scribe',
+    'हिन्दी',
+    '二〇二六',
+    'x'.repeat(64),
+  ])('%j is one', (slug) => expect(isValidSlug(slug)).toBe(true));
+
+  test.each([
+    ['empty', ''],
+    ['65 characters', 'x'.repeat(65)],
+    ['5 kB', 'x-'.repeat(2500)],
+    ['a capital', 'Scribe'],
+    ['a sign', '@scribe'],
+    ['a space', 'night scribe'],
+    ['a line break at the end', 'scribe\n'],
+    ['a hyphen first', '-scribe'],
+    ['a hyphen last', 'scribe-'],
+    ['two hyphens', 'night--scribe'],
+    ['a mark first', '\u0301a'],
+    ['decomposed', 'rené'.normalize('NFD')],
+    ['a zero-width space', 'scr\u200Bibe'],
+    ['a filler', 'scribe\u3164'],
+    ['an emoji', '🚀'],
+    ['a dot', 'a.b'],
+    ['a slash', 'a/b'],
+    ['NUL', 'a\0'],
+    ['half a surrogate pair', 'a\uD800'],
+  ])('%s is none', (_shows, slug) => expect(isValidSlug(slug)).toBe(false));
+
+  test('the length counts characters, not their halves', () => {
+    expect(SLUG_PATTERN.test('𠮷'.repeat(64))).toBe(true);
+    expect(SLUG_PATTERN.test('𠮷'.repeat(65))).toBe(false);
+  });
+
+  test.each([
+    ['C102 Chinese', '物語', '物語'],
+    ['C102 Cyrillic', 'Иван', 'иван'],
+    ['C102 Cyrillic', 'Ольга', 'ольга'],
+    ['C102 an emoji alone', '🚀', null],
+    ['C102 hyphens alone', '---', null],
+    ['spaces and capitals', '  Night   Scribe! ', 'night-scribe'],
+    ['accents, decomposed', 'René Ünal'.normalize('NFD'), 'rené-ünal'.normalize('NFC')],
+    ['full-width letters', 'Ｒｏｏｍ　７', 'room-7'],
+    ['vowel signs', 'हिन्दी', 'हिन्दी'],
+    ['an emoji beside a word', '🚀 Launch 🚀', 'launch'],
+    ['a keycap emoji', '1\uFE0F\u20E3 first', '1-first'],
+    ['zero-width characters', 'scr\u200Bibe', 'scribe'],
+    ['marks alone', '\u0301\u0301', null],
+    ['empty', '', null],
+    ['cut without a hyphen at its end', `${'x'.repeat(63)} y`, 'x'.repeat(63)],
+  ])('from a name: %s', (_shows, name, slug) => {
+    expect(slugFromName(name)).toBe(slug);
+    if (slug !== null) expect(isValidSlug(slug)).toBe(true);
+  });
+});
+
+describe('valid names', () => {
+  test.each([
+    'Scribe',
+    'Night Scribe',
+    '物語',
+    'R2',
+    "O'Brien (EU)",
+    ' padded ',
+    'é'.repeat(80),
+    '🚀 Launch',
+    '𠮷'.repeat(80),
+  ])('%j is one', (name) => expect(isValidName(name)).toBe(true));
+
+  test.each([
+    ['empty', ''],
+    ['only spaces', '   '],
+    ['81 characters', 'x'.repeat(81)],
+    ['5 kB', 'x'.repeat(5000)],
+    ['80 letters that fold to 1,440', '\uFDFA'.repeat(80)],
+    ['no letter or digit', '🚀 ---'],
+    ['only a filler', '\u3164'],
+    ['a sign', 'Scribe@Larkspur'],
+    ['a full-width sign', 'Scribe＠Larkspur'],
+    ['NUL', 'Scri\0be'],
+    ['a line break', 'Scribe\nTwo'],
+    ['a line separator', 'Scribe\u2028Two'],
+    ['a tab', 'Scribe\tTwo'],
+    ['an override of the writing direction', 'Scribe\u202E'],
+    ['half a surrogate pair', 'Scribe\uD83D'],
+  ])('%s is none', (_shows, name) => expect(isValidName(name)).toBe(false));
+});

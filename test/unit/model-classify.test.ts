@@ -1,0 +1,155 @@
+import {
+  classifyBroken,
+  classifyError,
+  classifyFinish,
+  NO_FACTS,
+  type ErrorFacts,
+} from '../../activities/model/classify';
+
+const judged = (status: number, facts: Partial<ErrorFacts> = {}): string => {
+  const verdict = classifyError(status, { ...NO_FACTS, ...facts });
+  return `${verdict.kind} ${verdict.code}`;
+};
+
+describe('a status alone', () => {
+  test.each([
+    [429, 'retry rate_limit'],
+    [408, 'retry timeout'],
+    [409, 'retry server_error'],
+    [500, 'retry server_error'],
+    [502, 'retry server_error'],
+    [503, 'retry overloaded'],
+    [504, 'retry timeout'],
+    [520, 'retry server_error'],
+    [529, 'retry overloaded'],
+    [599, 'retry server_error'],
+    [999, 'retry server_error'],
+    [301, 'refused redirect'],
+    [302, 'refused redirect'],
+    [303, 'refused redirect'],
+    [307, 'refused redirect'],
+    [308, 'refused redirect'],
+    [400, 'refused malformed_request'],
+    [401, 'refused key_rejected'],
+    [402, 'refused spending_limit'],
+    [403, 'refused key_rejected'],
+    [404, 'refused unknown_model'],
+    [405, 'refused malformed_request'],
+    [413, 'refused context_too_long'],
+    [418, 'refused malformed_request'],
+    [422, 'refused malformed_request'],
+  ])('%i is %s', (status, expected) => {
+    expect(judged(status)).toBe(expected);
+  });
+
+  test('every status has a class', () => {
+    for (let status = 200; status < 1000; status += 1) expect(judged(status)).toMatch(/^(retry|refused) [a-z_]+$/);
+  });
+});
+
+describe('a structured code beside the status', () => {
+  test.each<[number, string[], string]>([
+    [429, ['insufficient_quota'], 'refused quota'],
+    [429, ['billing_hard_limit_reached'], 'refused spending_limit'],
+    [429, ['rate_limit_exceeded', 'tokens'], 'retry rate_limit'],
+    [429, ['invalid_api_key'], 'retry rate_limit'],
+    [400, ['billing_hard_limit_reached'], 'refused spending_limit'],
+    [400, ['insufficient_quota'], 'refused quota'],
+    [400, ['context_length_exceeded', 'invalid_request_error'], 'refused context_too_long'],
+    [400, ['model_not_found', 'invalid_request_error'], 'refused unknown_model'],
+    [400, ['API_KEY_INVALID'], 'refused key_rejected'],
+    [400, ['ThrottlingException'], 'retry rate_limit'],
+    [400, ['content_filter'], 'refused model_declined'],
+    [401, ['model_not_supported', 'authentication_error'], 'refused unknown_model'],
+    [401, ['rate_limit_exceeded'], 'refused key_rejected'],
+    [403, ['model_not_found'], 'refused unknown_model'],
+    [403, ['insufficient_quota'], 'refused quota'],
+    [404, ['model_not_found'], 'refused unknown_model'],
+    [422, ['never_seen_before'], 'refused malformed_request'],
+    [500, ['invalid_api_key'], 'retry server_error'],
+    [503, ['model_not_found'], 'retry overloaded'],
+    [400, ['constructor', '__proto__', 'toString'], 'refused malformed_request'],
+  ])('%i with %j is %s', (status, codes, expected) => {
+    expect(judged(status, { codes })).toBe(expected);
+  });
+
+  test('a 400 about the model field means the model (C31)', () => {
+    expect(judged(400, { param: 'model', codes: ['invalid_request_error'] })).toBe('refused unknown_model');
+    expect(judged(400, { param: 'messages', codes: ['invalid_request_error'] })).toBe('refused malformed_request');
+  });
+
+  test("a router's word that a prompt was flagged does not blame the key", () => {
+    expect(judged(403, { flagged: true })).toBe('refused model_declined');
+  });
+});
+
+describe('words in the message decide nothing', () => {
+  test.each([
+    [400, 'refused malformed_request'],
+    [500, 'retry server_error'],
+  ])('a %i that quotes them (C32)', (status, expected) => {
+    const message = 'rate limit, overloaded, 429, invalid api key, insufficient_quota, Your credit balance is too low';
+    expect(judged(status, { message, codes: ['invalid_request_error'] })).toBe(expected);
+  });
+
+  test('except the one sentence that is the only clue (C21), with its status and type', () => {
+    const message = 'Your credit balance is too low to access the API.';
+    expect(judged(400, { message, codes: ['invalid_request_error'] })).toBe('refused spending_limit');
+    expect(judged(400, { message, codes: [] })).toBe('refused malformed_request');
+    expect(judged(422, { message, codes: ['invalid_request_error'] })).toBe('refused malformed_request');
+    expect(judged(500, { message, codes: ['invalid_request_error'] })).toBe('retry server_error');
+  });
+});
+
+describe('an error body under a success status', () => {
+  test.each<[Partial<ErrorFacts>, string]>([
+    [{ status: 429 }, 'retry rate_limit'],
+    [{ status: 401 }, 'refused key_rejected'],
+    [{ status: 429, codes: ['insufficient_quota'] }, 'refused quota'],
+    [{ codes: ['overloaded_error'] }, 'retry overloaded'],
+    [{ codes: ['invalid_api_key'] }, 'refused key_rejected'],
+    [{ codes: ['never_seen_before'] }, 'retry server_error'],
+    [{ status: 200 }, 'retry server_error'],
+    [{}, 'retry server_error'],
+  ])('%j is %s', (facts, expected) => {
+    expect(judged(200, facts)).toBe(expected);
+  });
+});
+
+describe('a connection that failed', () => {
+  test.each([
+    ['ENOTFOUND', 'refused unknown_host'],
+    ['EAI_AGAIN', 'retry connection'],
+    ['ECONNRESET', 'retry connection'],
+    ['ECONNREFUSED', 'retry connection'],
+    ['EHOSTUNREACH', 'retry connection'],
+    ['EPIPE', 'retry connection'],
+    ['EPROTO', 'retry connection'],
+    ['CERT_HAS_EXPIRED', 'refused bad_certificate'],
+    ['DEPTH_ZERO_SELF_SIGNED_CERT', 'refused bad_certificate'],
+    ['ERR_TLS_CERT_ALTNAME_INVALID', 'refused bad_certificate'],
+    ['UNABLE_TO_VERIFY_LEAF_SIGNATURE', 'refused bad_certificate'],
+    ['HPE_INVALID_CONSTANT', 'retry unreadable_answer'],
+    ['ADDRESS_REFUSED', 'refused address_refused'],
+    ['NEVER_SEEN', 'retry connection'],
+    [null, 'retry connection'],
+  ])('%s is %s', (code, expected) => {
+    const verdict = classifyBroken(code);
+    expect(`${verdict.kind} ${verdict.code}`).toBe(expected);
+  });
+});
+
+test.each([
+  ['stop', 'whole'],
+  ['tool_calls', 'whole'],
+  ['never_seen_before', 'whole'],
+  [null, 'whole'],
+  ['length', 'truncated'],
+  ['MAX_TOKENS', 'truncated'],
+  ['content_filter', 'declined'],
+  ['refusal', 'declined'],
+  ['SAFETY', 'declined'],
+  ['error', 'broken'],
+])('finish reason %s: %s', (reason, expected) => {
+  expect(classifyFinish(reason)).toBe(expected);
+});
