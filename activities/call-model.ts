@@ -82,7 +82,8 @@ async function ask(deps: ActivityDeps, claim: Extract<RequestClaim, { kind: 'sen
   try {
     apiKey = deps.secretBox.open(target.sealedSecret, modelKeyBinding(target.keyId, target.baseUrl));
   } catch (error) {
-    if (error instanceof SecretBoxError) throw ApplicationFailure.create({ type: FAILURE.bug, message: error.message, nonRetryable: true });
+    if (error instanceof SecretBoxError)
+      throw ApplicationFailure.create({ type: FAILURE.bug, message: error.message, nonRetryable: true });
     throw error;
   }
   const endpoint = { baseUrl: target.baseUrl, apiKey, model: target.model, ownerSupplied: target.ownerSupplied };

@@ -12,22 +12,28 @@ import { stepResult, type StepInput } from './step';
 export function createUpdateTask({ db }: ActivityDeps) {
   return async ({ run, step }: StepInput): Promise<StepResult> =>
     stepResult(
-      await actOnce(db, currentExecution(), run, step, async ({ tx, draft, run: locked, around, reply, step: planned }) => {
-        const declared = reply.task_updates[planned.index];
-        if (!declared) throw new Error('the stored reply declares no such task update');
-        const response = {
-          responder: around.author,
-          taskId: declared.task,
-          state: declared.state,
-          result: declared.result,
-          hop: locked.hop,
-          runId: locked.id,
-        };
-        return settle('superseded', async () => {
-          await respondToTask(tx, draft, around.room, response);
-          return declared.task;
-        });
-      }),
+      await actOnce(
+        db,
+        currentExecution(),
+        run,
+        step,
+        async ({ tx, draft, run: locked, around, reply, step: planned }) => {
+          const declared = reply.task_updates[planned.index];
+          if (!declared) throw new Error('the stored reply declares no such task update');
+          const response = {
+            responder: around.author,
+            taskId: declared.task,
+            state: declared.state,
+            result: declared.result,
+            hop: locked.hop,
+            runId: locked.id,
+          };
+          return settle('superseded', async () => {
+            await respondToTask(tx, draft, around.room, response);
+            return declared.task;
+          });
+        },
+      ),
     );
 }
 
@@ -35,24 +41,30 @@ export function createUpdateTask({ db }: ActivityDeps) {
 export function createSendTask({ db }: ActivityDeps) {
   return async ({ run, step }: StepInput): Promise<StepResult> =>
     stepResult(
-      await actOnce(db, currentExecution(), run, step, async ({ tx, draft, run: locked, around, reply, step: planned }) => {
-        const declared = reply.tasks_to_send[planned.index];
-        if (!declared) throw new Error('the stored reply declares no such task');
-        const task = {
-          sender: around.author,
-          to: declared.to,
-          goal: declared.goal,
-          acceptanceCriteria: declared.acceptance_criteria,
-          priority: declared.priority,
-          deadline: declared.deadline,
-          memoryRefs: [],
-          attachments: [],
-          hop: locked.hop,
-          runId: locked.id,
-          refersTo: locked.messageId,
-        };
-        return settle('refused', async () => (await stageTask(tx, draft, around.room, task)).taskId);
-      }),
+      await actOnce(
+        db,
+        currentExecution(),
+        run,
+        step,
+        async ({ tx, draft, run: locked, around, reply, step: planned }) => {
+          const declared = reply.tasks_to_send[planned.index];
+          if (!declared) throw new Error('the stored reply declares no such task');
+          const task = {
+            sender: around.author,
+            to: declared.to,
+            goal: declared.goal,
+            acceptanceCriteria: declared.acceptance_criteria,
+            priority: declared.priority,
+            deadline: declared.deadline,
+            memoryRefs: [],
+            attachments: [],
+            hop: locked.hop,
+            runId: locked.id,
+            refersTo: locked.messageId,
+          };
+          return settle('refused', async () => (await stageTask(tx, draft, around.room, task)).taskId);
+        },
+      ),
     );
 }
 

@@ -1,25 +1,37 @@
 // The workflow bundle: built once beside the compiled code, so that a worker in production bundles nothing at its start.
 
+import { createHash } from 'node:crypto';
 import { existsSync } from 'node:fs';
-import { writeFile } from 'node:fs/promises';
+import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { bundleWorkflowCode, type WorkflowBundleOption } from '@temporalio/worker';
+import { bundleWorkflowCode } from '@temporalio/worker';
 
 const BUNDLE_PATH = join(__dirname, 'workflow-bundle.js');
 const WORKFLOWS_PATH = require.resolve('../workflows');
 
+export interface WorkflowBundle {
+  readonly code: string;
+  /** Names this workflow code in histories. Short: it stands in eleven events of a run. */
+  readonly buildId: string;
+}
+
 /** The prebuilt bundle where there is one, else one made now. */
-export async function loadWorkflowBundle(): Promise<WorkflowBundleOption> {
-  if (existsSync(BUNDLE_PATH)) return { codePath: BUNDLE_PATH };
-  return buildWorkflowBundle();
+export async function loadWorkflowBundle(): Promise<WorkflowBundle> {
+  return existsSync(BUNDLE_PATH) ? named(await readFile(BUNDLE_PATH, 'utf8')) : buildWorkflowBundle();
 }
 
 /** Bundles the workflow code as the sandbox will run it; fails where it imports what the sandbox may not. */
-export async function buildWorkflowBundle(): Promise<{ code: string }> {
-  return bundleWorkflowCode({
+export async function buildWorkflowBundle(interceptorModules: string[] = []): Promise<WorkflowBundle> {
+  const { code } = await bundleWorkflowCode({
     workflowsPath: WORKFLOWS_PATH,
+    workflowInterceptorModules: interceptorModules,
     logger: { log() {}, trace() {}, debug() {}, info() {}, warn() {}, error: console.error },
   });
+  return named(code);
+}
+
+function named(code: string): WorkflowBundle {
+  return { code, buildId: createHash('sha256').update(code).digest('hex').slice(0, 8) };
 }
 
 async function main(): Promise<void> {

@@ -7,8 +7,7 @@ import { TASK_QUEUE, type RunTimeouts } from '../workflows/contract';
 /** The longest time limit that a deployment may give its runs. */
 const TIME_LIMIT_MAX_SECONDS = 3_600;
 
-const seconds = (fallback: number, min: number, max: number) =>
-  z.coerce.number().min(min).max(max).default(fallback);
+const seconds = (fallback: number, min: number, max: number) => z.coerce.number().min(min).max(max).default(fallback);
 
 const schema = z.object({
   DATABASE_URL: z.string().min(1),
@@ -59,7 +58,9 @@ export function readWorkerConfig(env: Record<string, string | undefined>): Worke
     databaseUrl: c.DATABASE_URL,
     poolSize: c.DATABASE_POOL_SIZE,
     masterKeys: parseMasterKeys(c.MASTER_KEYS),
-    allowedModelHosts: c.MODEL_ALLOWED_HOSTS.split(',').map((host) => host.trim()).filter(Boolean),
+    allowedModelHosts: c.MODEL_ALLOWED_HOSTS.split(',')
+      .map((host) => host.trim())
+      .filter(Boolean),
     taskQueue: c.TASK_QUEUE,
     health: { host: c.WORKER_HOST, port: c.WORKER_PORT },
     maxActivities: c.WORKER_MAX_ACTIVITIES,

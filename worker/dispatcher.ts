@@ -1,10 +1,6 @@
 // Carries wakes to Temporal. Any number of dispatchers may run at once: rows another one holds are passed over.
 
-import {
-  WorkflowExecutionAlreadyStartedError,
-  type Client,
-  type WorkflowClient,
-} from '@temporalio/client';
+import { WorkflowExecutionAlreadyStartedError, type Client, type WorkflowClient } from '@temporalio/client';
 import { defineSearchAttributeKey, TypedSearchAttributes } from '@temporalio/common';
 import type { Db } from '../prisma/store/transaction';
 import { deliverWakes, markStarted, takeUnstartedWakes, type DeliveredWake } from '../prisma/store/wakes';
@@ -48,7 +44,11 @@ export async function dispatchOnce(deps: DispatcherDeps): Promise<DispatchPass> 
   if (wakes.length === 0) return { started: 0, failed: 0, full: false };
   const outcomes = await Promise.all(wakes.map((wake) => start(deps, wake)));
   const started = wakes.filter((_, index) => outcomes[index]);
-  if (started.length > 0) await markStarted(deps.db, started.map((wake) => wake.id));
+  if (started.length > 0)
+    await markStarted(
+      deps.db,
+      started.map((wake) => wake.id),
+    );
   return { started: started.length, failed: wakes.length - started.length, full: wakes.length === BATCH };
 }
 

@@ -92,7 +92,8 @@ async function reconcileWake(deps: ReconcilerDeps, wake: DeliveredWake & { ageSe
   const limits = { timeLimitMs: deps.timeLimitMs };
   const run = await claimAsLost(deps.db, { ...wake, workflowId }, limits);
   if (run === null) return 0;
-  if (found === 'running') await terminate(deps.client, workflowId, undefined, 'the wake was not claimed within its time');
+  if (found === 'running')
+    await terminate(deps.client, workflowId, undefined, 'the wake was not claimed within its time');
   deps.onAction('wake is lost', { ...ids, run });
   return 1;
 }
@@ -103,7 +104,12 @@ async function reconcileRun(deps: ReconcilerDeps, run: DueRun): Promise<number> 
   if (found === 'running' && !overdue) return 0;
   if (!(await closeAsLost(deps.db, run.id))) return 0;
   if (found === 'running') {
-    await terminate(deps.client, run.workflowId, run.temporalRunId ?? undefined, 'the run was open long past its limit');
+    await terminate(
+      deps.client,
+      run.workflowId,
+      run.temporalRunId ?? undefined,
+      'the run was open long past its limit',
+    );
   }
   deps.onAction('run is lost', { run: run.id, workflow: run.workflowId });
   return 1;

@@ -1,13 +1,13 @@
 // One worker process: the Temporal worker, a dispatcher and a reconciler, started and stopped together.
 
 import type { Logger } from 'pino';
-import { Worker } from '@temporalio/worker';
-import { createActivities } from '../activities';
+import { Worker, type WorkerOptions } from '@temporalio/worker';
+import { createActivities, type Activities, type ActivityDeps } from '../activities';
 import { requestReply } from '../activities/model/provider';
 import { connectDatabase } from '../prisma/client';
 import { createSecretBox } from '../prisma/secret-box';
 import { oldestWaits } from '../prisma/store/wakes';
-import { loadWorkflowBundle } from './bundle';
+import { loadWorkflowBundle, type WorkflowBundle } from './bundle';
 import { databaseTimeouts, type WorkerConfig } from './config';
 import { dispatchOnce } from './dispatcher';
 import { startHealthServer, type HealthReport } from './health';
@@ -25,6 +25,9 @@ const OLD_WAKE_SECONDS = 30;
  */
 const STICKY_TIMEOUT = '2s';
 
+/** What this project is called among a cluster's worker deployments. */
+const DEPLOYMENT = 'durable-room';
+
 export interface WorkerService {
   readonly healthPort: number;
   /** Rejects when the Temporal worker fails. */
@@ -33,11 +36,20 @@ export interface WorkerService {
   stop(): Promise<void>;
 }
 
+/** Where a test may stand between the parts. Production passes none. */
+export interface Seams {
+  readonly deps?: (deps: ActivityDeps) => ActivityDeps;
+  readonly activities?: (activities: Activities) => Activities;
+  readonly bundle?: WorkflowBundle;
+  readonly sinks?: WorkerOptions['sinks'];
+}
+
 /** Starts a worker process's parts. @throws Error when Postgres, Temporal or the search attributes are not there */
 export async function startWorkerService(
   config: WorkerConfig,
   temporal: Temporal,
   log: Logger,
+  seams: Seams = {},
 ): Promise<WorkerService> {
   await requireSearchAttributes(temporal);
   const database = await connectDatabase(config.databaseUrl, {
@@ -46,20 +58,27 @@ export async function startWorkerService(
     ...databaseTimeouts(config.timeouts.stepMs),
   });
   const db = database.prisma;
-  const activities = createActivities({
+  const deps: ActivityDeps = {
     db,
     secretBox: createSecretBox(config.masterKeys),
     requestReply,
     timeouts: config.timeouts,
     allowedModelHosts: config.allowedModelHosts,
     logFailure: ({ activity, error }) => log.error({ activity, err: error }, 'activity failed'),
-  });
+  };
+  const activities = createActivities(seams.deps?.(deps) ?? deps);
+  const bundle = seams.bundle ?? (await loadWorkflowBundle());
   const worker = await Worker.create({
     connection: temporal.native,
     namespace: temporal.namespace,
     taskQueue: config.taskQueue,
-    workflowBundle: await loadWorkflowBundle(),
-    activities,
+    workflowBundle: bundle,
+    workerDeploymentOptions: {
+      version: { deploymentName: DEPLOYMENT, buildId: bundle.buildId },
+      useWorkerVersioning: false,
+    },
+    activities: seams.activities?.(activities) ?? activities,
+    ...(seams.sinks === undefined ? {} : { sinks: seams.sinks }),
     shutdownGraceTime: config.shutdownGraceMs,
     maxCachedWorkflows: config.maxCachedRuns,
     maxConcurrentActivityTaskExecutions: config.maxActivities,

@@ -11,7 +11,11 @@ export interface WakeListener {
 }
 
 /** Calls `onHint` for every notification, and once after each (re)connection, since hints in between were lost. */
-export function startWakeListener(databaseUrl: string, onHint: () => void, onLost: (reason: string) => void): WakeListener {
+export function startWakeListener(
+  databaseUrl: string,
+  onHint: () => void,
+  onLost: (reason: string) => void,
+): WakeListener {
   let stopped = false;
   let client: pg.Client | null = null;
   let retry: NodeJS.Timeout | undefined;

@@ -163,4 +163,3 @@ function isFenced(error: unknown, why: string): boolean {
   const cause = error instanceof ActivityFailure ? error.cause : undefined;
   return cause instanceof ApplicationFailure && cause.type === FAILURE.fenced && cause.message.endsWith(why);
 }
-

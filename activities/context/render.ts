@@ -23,7 +23,7 @@ export function renderContext(view: RoomView): { context: RenderedContext; manif
   const waking = shown(view.waking, budget);
   // Newest first into what is left of the budget, then back in reading order.
   const tasks = fit(view.tasks, budget, (task) => ({ ...task, goal: cut(task.goal) }));
-  const memory = fit(view.memory, budget, (entry) => ({ ...entry, content: cut(entry.content) }));
+  const memory = fit(view.memory, budget, (line) => ({ ...line, content: cut(line.content) }));
   const others = view.messages.filter((message) => message.id !== view.waking.id);
   const messages = fit(others, budget, (message) => ({ ...message, text: cut(message.text) }));
 

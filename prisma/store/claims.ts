@@ -1,6 +1,6 @@
 // The claim: one row per agent and message, taken once and for good, by an execution or by the reconciler.
 
-import type { Ending, OnCrash } from '../../workflows/contract';
+import type { Ending, OnCrash, WakeState } from '../../workflows/contract';
 import { RoomDraft } from './draft';
 import { closedWhileWaiting } from './gates';
 import { newId } from './ids';
@@ -55,7 +55,7 @@ export async function claimMessage(
   return inTransaction(db, async (tx) => {
     const facts = await lockWakeFacts(tx, wake);
     if (!facts) return { kind: 'refused', why: 'no_wake', runId: null };
-    const [locked] = await tx.$queryRaw<{ state: string }[]>`
+    const [locked] = await tx.$queryRaw<{ state: WakeState }[]>`
       SELECT state FROM wakes WHERE id = ${facts.wakeId} FOR NO KEY UPDATE`;
     switch (locked?.state) {
       case 'claimed':
@@ -64,7 +64,8 @@ export async function claimMessage(
         break;
       case 'suppressed':
         return { kind: 'refused', why: 'suppressed', runId: null };
-      default:
+      case 'pending':
+      case undefined:
         return { kind: 'refused', why: 'not_delivered', runId: null };
     }
     const runId = await insertClaim(tx, facts, wake, execution, limits.timeLimitMs);
@@ -186,4 +187,3 @@ async function meetClaim(
     ? { kind: 'closed', runId: held.runId, ending: held.ending }
     : { kind: 'granted', runId: held.runId, onCrash: held.onCrash, timeLimitMs: held.timeLimitMs };
 }
-

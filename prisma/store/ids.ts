@@ -2,21 +2,14 @@
 
 import { typeid } from 'typeid-js';
 
-export type IdPrefix =
-  | 'co'
-  | 'key'
-  | 'mk'
-  | 'agent'
-  | 'room'
-  | 'inv'
-  | 'evt'
-  | 'msg'
-  | 'task'
-  | 'mem'
-  | 'wake'
-  | 'run';
+export type IdPrefix = 'co' | 'key' | 'mk' | 'agent' | 'room' | 'inv' | 'evt' | 'msg' | 'task' | 'mem' | 'wake' | 'run';
 
 /** A new id such as `msg_01kb7q…`, unique without asking anyone. */
 export function newId(prefix: IdPrefix): string {
   return typeid(prefix).toString();
+}
+
+/** True when the text is an id of that kind, whether or not anything has it. */
+export function isId(prefix: IdPrefix, text: string): boolean {
+  return text.startsWith(`${prefix}_`) && /^[0-7][0-9a-hjkmnp-tv-z]{25}$/.test(text.slice(prefix.length + 1));
 }

@@ -1,13 +1,15 @@
 // Messages: immutable text, and whom it addresses.
 
 import { WAKES_PER_MESSAGE_LIMIT } from '../../workflows/contract';
+import type { Message } from '../generated/client';
 import { findMentions } from './addressing';
 import { type Author, type NewWake, type RoomDraft } from './draft';
-import { InvalidInput } from './errors';
+import { InvalidInput, NotFound } from './errors';
 import { publicReason } from './gates';
 import { newId } from './ids';
 import { gateOf, loadRoster, type RoomForWrite, type RosterAgent } from './roster';
-import type { Tx } from './transaction';
+import { pageOf, type Page, type PageRequest } from './paging';
+import type { Reader, Tx } from './transaction';
 
 /** A wake as whoever posted the message is told of it. */
 export interface CausedWake {
@@ -101,7 +103,9 @@ export function stageAddressed(
   const messageId = newId('msg');
   const woken = input.addressed.filter((agent) => agent.alwaysOn && agent.agentId !== authorAgent(input.author));
   if (woken.length > WAKES_PER_MESSAGE_LIMIT) {
-    throw new InvalidInput(`a message may wake at most ${WAKES_PER_MESSAGE_LIMIT} agents, this one would wake ${woken.length}`);
+    throw new InvalidInput(
+      `a message may wake at most ${WAKES_PER_MESSAGE_LIMIT} agents, this one would wake ${woken.length}`,
+    );
   }
   const wakes = woken.map((agent) => ({
     id: newId('wake'),
@@ -164,6 +168,39 @@ export async function hopOfAgentPost(tx: Tx, roomId: string, agentId: string): P
     SELECT m.hop FROM message_addressees a JOIN messages m ON m.id = a.message_id
     WHERE a.room_id = ${roomId} AND a.agent_id = ${agentId} ORDER BY a.seq DESC LIMIT 1`;
   return (newest?.hop ?? 0) + 1;
+}
+
+/** A room's messages by their place in it. Their keys are numbers of the room. */
+export async function listMessages(
+  reader: Reader,
+  roomId: string,
+  page: PageRequest,
+): Promise<Page<Record<string, unknown>>> {
+  const after = page.after === null ? null : BigInt(page.after);
+  const messages = await reader.message.findMany({
+    where: { roomId, ...(after !== null && { seq: page.order === 'asc' ? { gt: after } : { lt: after } }) },
+    orderBy: { seq: page.order },
+    include: { addressees: { orderBy: { agentId: 'asc' } } },
+    take: page.limit + 1,
+  });
+  const { rows, next } = pageOf(messages, page, (message) => message.seq.toString());
+  return { rows: rows.map(resourceOf), next };
+}
+
+/** @throws NotFound when this room has no such message */
+export async function loadMessage(reader: Reader, roomId: string, messageId: string): Promise<Record<string, unknown>> {
+  const message = await reader.message.findUnique({
+    where: { id: messageId, roomId },
+    include: { addressees: { orderBy: { agentId: 'asc' } } },
+  });
+  if (!message) throw new NotFound('no such message in this room');
+  return resourceOf(message);
+}
+
+function resourceOf(message: Message & { addressees: readonly { agentId: string }[] }): Record<string, unknown> {
+  const { authorKind: kind, authorId: id, authorName: name, companyId } = message;
+  const addressed = message.addressees.map((addressee) => addressee.agentId);
+  return messageResource({ ...message, author: { kind, id, name, companyId }, addressed });
 }
 
 /** A message as the API and the feed show it. */

@@ -1,6 +1,90 @@
 // Model keys: a company's secret at a provider, sealed and bound to its address.
 
+import type { ModelKey } from '../generated/client';
+import { Conflict, NotFound } from './errors';
+import { byId, pageOf, type Page, type PageRequest } from './paging';
+import type { Reader, Tx } from './transaction';
+
 /** What a sealed secret is bound to: this key at this address. Another address needs the secret again. */
 export function modelKeyBinding(modelKeyId: string, baseUrl: string): string {
   return `${modelKeyId}|${baseUrl}`;
+}
+
+/** The protocol spoken at an address. */
+export type ModelProtocol = 'openai_compatible' | 'openai' | 'anthropic';
+
+/** Stores a model key whose secret its caller sealed for this id and address. */
+export async function createModelKey(
+  tx: Tx,
+  key: {
+    id: string;
+    companyId: string;
+    name: string;
+    provider: ModelProtocol;
+    baseUrl: string;
+    ownerSupplied: boolean;
+    sealedSecret: string;
+  },
+): Promise<ModelKey> {
+  await tx.$executeRaw`
+    INSERT INTO model_keys (id, company_id, name, provider, base_url, owner_supplied, sealed_secret)
+    VALUES (${key.id}, ${key.companyId}, ${key.name}, ${key.provider}, ${key.baseUrl}, ${key.ownerSupplied},
+            ${key.sealedSecret})`;
+  return loadModelKey(tx, key.companyId, key.id);
+}
+
+/** @throws NotFound when this company has no such key */
+export async function loadModelKey(reader: Reader, companyId: string, modelKeyId: string): Promise<ModelKey> {
+  const key = await reader.modelKey.findUnique({ where: { id: modelKeyId, companyId } });
+  if (!key) throw new NotFound('no such model key');
+  return key;
+}
+
+/** A company's model keys, revoked ones too. */
+export async function listModelKeys(reader: Reader, companyId: string, page: PageRequest): Promise<Page<ModelKey>> {
+  const { where, ...rest } = byId(page);
+  return pageOf(await reader.modelKey.findMany({ where: { ...where, companyId }, ...rest }), page, (key) => key.id);
+}
+
+/**
+ * Renames a key, or replaces its secret: a new version, of which no provider has refused anything yet.
+ * @throws NotFound; Conflict when it was revoked
+ */
+export async function updateModelKey(
+  tx: Tx,
+  companyId: string,
+  modelKeyId: string,
+  change: { name: string | undefined; sealedSecret: string | undefined },
+): Promise<ModelKey> {
+  const secret = change.sealedSecret ?? null;
+  const changed = await tx.$executeRaw`
+    UPDATE model_keys SET name = coalesce(${change.name ?? null}, name), sealed_secret = coalesce(${secret}, sealed_secret),
+                          version = version + CASE WHEN ${secret}::text IS NULL THEN 0 ELSE 1 END
+    WHERE id = ${modelKeyId} AND company_id = ${companyId} AND revoked_at IS NULL`;
+  const key = await loadModelKey(tx, companyId, modelKeyId);
+  if (changed === 0) throw new Conflict('the model key was revoked');
+  return key;
+}
+
+/** Revokes a key for good: the wakes of agents that use it are suppressed from now on. Idempotent. @throws NotFound */
+export async function revokeModelKey(tx: Tx, companyId: string, modelKeyId: string): Promise<void> {
+  const found = await tx.$executeRaw`
+    UPDATE model_keys SET revoked_at = coalesce(revoked_at, clock_timestamp())
+    WHERE id = ${modelKeyId} AND company_id = ${companyId}`;
+  if (found === 0) throw new NotFound('no such model key');
+}
+
+/** A model key as the API shows it: never its secret. `provider` is the name the operator gave its address, or null. */
+export function modelKeyResource(key: ModelKey, provider: string | null): Record<string, unknown> {
+  return {
+    id: key.id,
+    name: key.name,
+    provider,
+    base_url: key.baseUrl,
+    owner_supplied: key.ownerSupplied,
+    version: key.version,
+    rejected: key.rejectedVersion === key.version,
+    created_at: key.createdAt.toISOString(),
+    revoked_at: key.revokedAt?.toISOString() ?? null,
+  };
 }

@@ -35,7 +35,13 @@ export interface StoredReply {
 
 export type RequestClaim =
   /** Send this request, once. */
-  | { readonly kind: 'send'; readonly number: number; readonly limit: number; readonly target: ModelTarget; readonly context: RenderedContext }
+  | {
+      readonly kind: 'send';
+      readonly number: number;
+      readonly limit: number;
+      readonly target: ModelTarget;
+      readonly context: RenderedContext;
+    }
   | ({ readonly kind: 'reply' } & StoredReply)
   /** What was recorded can't be changed by another request, or none is left. */
   | { readonly kind: 'settled' }

@@ -141,3 +141,41 @@ export async function addToRoster(
 export function isSlugTaken(error: unknown): boolean {
   return /slug/.test(constraintOf(error) ?? '');
 }
+
+/**
+ * Locks an agent's place on a roster for sharing, so that removal and a change of rights wait for the write, and returns
+ * its rights; null when it is not on the roster.
+ */
+export async function lockRights(tx: Tx, roomId: string, agentId: string): Promise<Rights | null> {
+  const [row] = await tx.$queryRaw<Parameters<typeof rightsOf>[0][]>`
+    SELECT right_reply AS "rightReply", right_memory AS "rightMemory", right_task_update AS "rightTaskUpdate",
+           right_task_send AS "rightTaskSend"
+    FROM room_agents WHERE room_id = ${roomId} AND agent_id = ${agentId} AND removed_at IS NULL
+    FOR SHARE`;
+  return row ? rightsOf(row) : null;
+}
+
+/**
+ * Takes an agent's new name on every roster that it is on, and frees its old one.
+ * @throws Conflict when the name, folded, is taken on one of them
+ */
+export async function renameOnRosters(tx: Tx, agent: { id: string; slug: string; name: string }): Promise<void> {
+  const places = await tx.roomAgent.findMany({
+    where: { agentId: agent.id, removedAt: null },
+    select: { roomId: true },
+    orderBy: { roomId: 'asc' },
+  });
+  const rooms = places.map((place) => place.roomId);
+  const folds = [...new Set([foldName(agent.slug), foldName(agent.name)])].sort();
+  await tx.rosterName.deleteMany({
+    where: { agentId: agent.id, roomId: { in: rooms }, nameFold: { notIn: folds } },
+  });
+  await tx.rosterName.createMany({
+    data: rooms.flatMap((roomId) => folds.map((nameFold) => ({ roomId, nameFold, agentId: agent.id }))),
+    skipDuplicates: true,
+  });
+  const taken = await tx.rosterName.count({
+    where: { roomId: { in: rooms }, nameFold: { in: folds }, agentId: { not: agent.id } },
+  });
+  if (taken > 0) throw new Conflict('an agent on a roster that this one is on has a name that reads the same');
+}

@@ -9,8 +9,9 @@ import type { Author, RoomDraft } from './draft';
 import { Conflict, InvalidInput, NotAllowed, NotFound } from './errors';
 import { newId } from './ids';
 import { stageAddressed, type StagedMessage } from './messages';
+import { byId, pageOf, type Page, type PageRequest } from './paging';
 import { loadRoster, type RoomForWrite } from './roster';
-import type { Tx } from './transaction';
+import type { Reader, Tx } from './transaction';
 
 export interface TaskToSend {
   readonly sender: Author;
@@ -108,7 +109,14 @@ export async function respondToTask(
   tx: Tx,
   draft: RoomDraft,
   room: RoomForWrite,
-  response: { responder: Author; taskId: string; state: TaskOutcome; result: string; hop: number; runId: string | null },
+  response: {
+    responder: Author;
+    taskId: string;
+    state: TaskOutcome;
+    result: string;
+    hop: number;
+    runId: string | null;
+  },
 ): Promise<StagedMessage> {
   const task = await lockTask(tx, room.id, response.taskId);
   if (response.responder.kind !== 'agent' || response.responder.id !== task.recipientAgentId) {
@@ -205,6 +213,34 @@ export function taskResource(task: Omit<Task, 'createdAt'> & { createdAt: Date |
     run: task.runId,
     created_at: task.createdAt?.toISOString() ?? null,
   };
+}
+
+/** A room's tasks, by id. */
+export async function listTasks(
+  reader: Reader,
+  roomId: string,
+  filter: { state: string | undefined; recipient: string | undefined },
+  page: PageRequest,
+): Promise<Page<Task>> {
+  const { where, ...rest } = byId(page);
+  const { state, recipient } = filter;
+  const tasks = await reader.task.findMany({
+    where: {
+      ...where,
+      roomId,
+      ...(state !== undefined && { state }),
+      ...(recipient !== undefined && { recipientAgentId: recipient }),
+    },
+    ...rest,
+  });
+  return pageOf(tasks, page, (task) => task.id);
+}
+
+/** @throws NotFound when this room has no such task */
+export async function loadTask(reader: Reader, roomId: string, taskId: string): Promise<Task> {
+  const task = await reader.task.findUnique({ where: { id: taskId, roomId } });
+  if (!task) throw new NotFound('no such task in this room');
+  return task;
 }
 
 /** True while the recipient has not answered. */

@@ -93,7 +93,8 @@ function translate(error: unknown): unknown {
   }
   for (const layer of layersOf(error)) {
     const code = layer['code'];
-    if (typeof code === 'string' && TRANSIENT_CODES.has(code)) return new Transient(`Postgres did not answer (${code})`);
+    if (typeof code === 'string' && TRANSIENT_CODES.has(code))
+      return new Transient(`Postgres did not answer (${code})`);
     const message = layer['message'];
     if (typeof message === 'string' && TRANSIENT_TEXTS.test(message)) return new Transient('Postgres did not answer');
   }

@@ -5,6 +5,8 @@ import type { FileHandle } from 'node:fs/promises';
 // Looked at when the server starts; one older file is kept beside it.
 const ROTATE_BYTES = 10 * 1024 * 1024;
 const TAIL_LINES = 15;
+// Some errors of the Temporal server run to pages in one line.
+const LONGEST_LINE = 500;
 
 export interface LogFile {
   readonly path: string;
@@ -31,8 +33,9 @@ export async function openLogFile(path: string): Promise<LogFile> {
 
 /** The last lines of an output, for the end of an error message. */
 export function lastLines(output: string): string {
-  const lines = output.trimEnd().split('\n').slice(-TAIL_LINES).join('\n');
-  return lines === '' ? '(it wrote nothing)' : lines;
+  const lines = output.trimEnd().split('\n').slice(-TAIL_LINES);
+  const shown = lines.map((line) => (line.length > LONGEST_LINE ? `${line.slice(0, LONGEST_LINE)} […]` : line));
+  return shown.join('\n') || '(it wrote nothing)';
 }
 
 async function sizeOf(path: string): Promise<number> {

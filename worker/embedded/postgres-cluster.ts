@@ -121,5 +121,7 @@ async function readText(file: string): Promise<string | null> {
 
 function describeFailure(error: unknown): string {
   const stderr = textOf(error, 'stderr')?.trim() ?? '';
-  return stderr === '' ? reasonOf(error) : stderr;
+  if (stderr === '') return reasonOf(error);
+  const nameless = /could not look up effective user ID/.test(stderr);
+  return nameless ? `${stderr}. Run as a user that has a name on this system, or set DATABASE_URL.` : stderr;
 }

@@ -55,7 +55,15 @@ interface Starters {
 }
 
 /** Resolves when both can be used. Throws when one can't be started, after stopping the other. */
-export async function startServices(options: ServicesOptions): Promise<Services> {
+export async function startServices(given: ServicesOptions): Promise<Services> {
+  // A variable that is set to nothing, as a compose file passes on one that is missing, is not configured.
+  const options: ServicesOptions = {
+    ...given,
+    databaseUrl: given.databaseUrl || undefined,
+    temporalAddress: given.temporalAddress || undefined,
+    temporalNamespace: given.temporalNamespace || undefined,
+    temporalCliPath: given.temporalCliPath || undefined,
+  };
   const starters: Starters = {
     postgres: startEmbeddedPostgres,
     findCli: findTemporalCli,

@@ -39,6 +39,9 @@ const BIND_FAILURE_ENDS_IT_WITHIN_MS = 5000;
 const POLL_MS = 25;
 const PORT_ATTEMPTS = 5;
 
+// The server asks who runs it, and ends at once where neither the system nor USER can tell (a container's bare uid).
+const ENVIRONMENT = { PATH: '/usr/bin:/bin', USER: 'durable-room' };
+
 const STOP_STEPS = [
   { signal: 'SIGTERM', waitMs: 10_000 },
   { signal: 'SIGKILL', waitMs: 5000 },
@@ -104,7 +107,7 @@ async function start(options: EmbeddedTemporalOptions): Promise<EmbeddedTemporal
       executable: options.cliPath,
       args: [...argumentsOf(port, uiPort, namespace, databaseFile), ...(options.extraArgs ?? [])],
       workingFolder: folder,
-      environment: { HOME: folder, PATH: '/usr/bin:/bin' },
+      environment: { ...ENVIRONMENT, HOME: folder },
       user: null,
       logPath: join(folder, 'temporal.log'),
       recordPath,
@@ -165,16 +168,16 @@ function argumentsOf(port: number, uiPort: number | null, namespace: string, dat
   return [
     'server',
     'start-dev',
-    ...['--ip', LOOPBACK, '--port', String(port), '--namespace', namespace],
-    ...(uiPort === null ? ['--headless'] : ['--ui-port', String(uiPort)]),
-    ...SEARCH_ATTRIBUTES.flatMap((name) => ['--search-attribute', `${name}=Keyword`]),
-    ...QUEUES.flatMap((queue) => [
-      '--dynamic-config-value',
-      `history.${queue}ProcessorMaxPollRPS=${QUEUE_READS_PER_SECOND}`,
-    ]),
-    ...(databaseFile === null ? [] : ['--db-filename', databaseFile]),
-    ...(databaseFile === null ? [] : SQLITE_PRAGMAS.flatMap((pragma) => ['--sqlite-pragma', pragma])),
-    ...['--log-level', 'error', '--log-format', 'json'],
+    `--ip=${LOOPBACK}`,
+    `--port=${port}`,
+    `--namespace=${namespace}`,
+    ...(uiPort === null ? ['--headless'] : [`--ui-port=${uiPort}`]),
+    ...SEARCH_ATTRIBUTES.map((name) => `--search-attribute=${name}=Keyword`),
+    ...QUEUES.map((queue) => `--dynamic-config-value=history.${queue}ProcessorMaxPollRPS=${QUEUE_READS_PER_SECOND}`),
+    ...(databaseFile === null ? [] : [`--db-filename=${databaseFile}`]),
+    ...(databaseFile === null ? [] : SQLITE_PRAGMAS.map((pragma) => `--sqlite-pragma=${pragma}`)),
+    '--log-level=error',
+    '--log-format=json',
   ];
 }
 

@@ -1,0 +1,129 @@
+// Runs and their ledger, as the companies in a room see them. What moves a run is `runs.ts`'.
+
+import type { Ending } from '../../workflows/contract';
+import type { Prisma } from '../generated/client';
+import { NotFound } from './errors';
+import { byId, pageOf, type Page, type PageRequest } from './paging';
+import type { Reader } from './transaction';
+import { roomsOf, type Viewer } from './viewer';
+
+export interface RunFilter {
+  readonly room: string | undefined;
+  readonly agent: string | undefined;
+  readonly state: 'open' | 'closed' | undefined;
+  readonly ending: Ending | undefined;
+  /** Bounds of the claim's time, the later one excluded. */
+  readonly since: Date | undefined;
+  readonly until: Date | undefined;
+}
+
+const LEDGER = {
+  steps: { orderBy: { position: 'asc' } },
+  requests: { orderBy: { number: 'asc' } },
+} satisfies Prisma.RunInclude;
+
+// Content, and the weight of a list: neither is read where it is not shown.
+const LISTED = { context: true, reply: true, manifest: true } satisfies Prisma.RunOmit;
+const SHOWN = { context: true, reply: true } satisfies Prisma.RunOmit;
+
+type ListedRun = Prisma.RunGetPayload<{ include: typeof LEDGER; omit: typeof LISTED }>;
+type ShownRun = Prisma.RunGetPayload<{ include: typeof LEDGER; omit: typeof SHOWN }>;
+
+/** The runs in the viewer's rooms, as it may see them, less their manifests. */
+export async function listRuns(
+  reader: Reader,
+  viewer: Viewer,
+  filter: RunFilter,
+  page: PageRequest,
+): Promise<Page<Record<string, unknown>>> {
+  const { where, ...rest } = byId(page);
+  const runs = await reader.run.findMany({
+    where: {
+      ...where,
+      room: roomsOf(viewer),
+      ...(filter.room !== undefined && { roomId: filter.room }),
+      ...(filter.agent !== undefined && { agentId: filter.agent }),
+      ...(filter.state !== undefined && { state: filter.state }),
+      ...(filter.ending !== undefined && { ending: filter.ending }),
+      claimedAt: { ...(filter.since && { gte: filter.since }), ...(filter.until && { lt: filter.until }) },
+    },
+    include: LEDGER,
+    omit: LISTED,
+    ...rest,
+  });
+  const { rows, next } = pageOf(runs, page, (run) => run.id);
+  return { rows: rows.map((run) => runResource(run, viewer)), next };
+}
+
+/** One run, as the viewer may see it. @throws NotFound to who may not know of it */
+export async function loadRun(reader: Reader, viewer: Viewer, runId: string): Promise<Record<string, unknown>> {
+  const run = await reader.run.findFirst({
+    where: { id: runId, room: roomsOf(viewer) },
+    include: LEDGER,
+    omit: SHOWN,
+  });
+  if (!run) throw new NotFound('no such run');
+  return runResource(run, viewer);
+}
+
+function runResource(run: ListedRun | ShownRun, viewer: Viewer): Record<string, unknown> {
+  const reply = run.steps.find((step) => step.stepKey === 'reply' && step.state === 'done');
+  const shown = {
+    id: run.id,
+    room: run.roomId,
+    company: run.companyId,
+    agent: run.agentId,
+    message: run.messageId,
+    state: run.state,
+    ending: run.ending,
+    posted: reply?.effectId ?? null,
+  };
+  if (run.companyId !== viewer.companyId) return shown;
+  return {
+    ...shown,
+    wake: run.wakeId,
+    code: run.code,
+    on_crash: run.onCrash,
+    hop: run.hop,
+    time_limit_ms: run.timeLimitMs,
+    claimed_at: run.claimedAt.toISOString(),
+    closed_at: run.closedAt?.toISOString() ?? null,
+    model: run.model,
+    model_key: run.modelKeyId,
+    model_key_version: run.modelKeyVersion,
+    reply_sha256: run.replySha256,
+    rights: run.rights,
+    retry_at: run.retryAt?.toISOString() ?? null,
+    cancelled: run.cancelledBy === null ? null : { by: run.cancelledBy, why: run.cancelReason },
+    fenced_count: run.fencedCount,
+    temporal: { workflow_id: run.workflowId, run_id: run.temporalRunId },
+    steps: run.steps.map((step) => ({
+      key: step.stepKey,
+      kind: step.kind,
+      position: step.position,
+      state: step.state,
+      code: step.code,
+      effect: step.effectId,
+      at: step.at.toISOString(),
+    })),
+    requests: run.requests.map((request) => ({
+      number: request.number,
+      outcome: request.outcome,
+      code: request.code,
+      http_status: request.httpStatus,
+      provider_code: request.providerCode,
+      input_tokens: exactCount(request.inputTokens),
+      output_tokens: exactCount(request.outputTokens),
+      named_wait_ms: request.namedWaitMs,
+      claimed_at: request.claimedAt.toISOString(),
+      ended_at: request.endedAt?.toISOString() ?? null,
+    })),
+    ...('manifest' in run && { manifest: run.manifest }),
+  };
+}
+
+/** A count that loses nothing in JSON: a number while it is exact, text beyond 2^53. */
+function exactCount(count: bigint | null): number | string | null {
+  if (count === null) return null;
+  return count <= BigInt(Number.MAX_SAFE_INTEGER) ? Number(count) : count.toString();
+}

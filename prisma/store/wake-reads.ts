@@ -1,0 +1,81 @@
+// Wakes, as the companies in a room see them. What moves them is `wakes.ts`'.
+
+import type { SuppressedReason, WakeState } from '../../workflows/contract';
+import type { Wake } from '../generated/client';
+import { NotFound } from './errors';
+import { publicReason } from './gates';
+import { byId, pageOf, type Page, type PageRequest } from './paging';
+import type { Reader } from './transaction';
+import { roomsOf, type Viewer } from './viewer';
+
+export interface WakeFilter {
+  readonly room: string | undefined;
+  readonly agent: string | undefined;
+  readonly state: WakeState | undefined;
+}
+
+/** The wakes in the viewer's rooms, as it may see them. */
+export async function listWakes(
+  reader: Reader,
+  viewer: Viewer,
+  filter: WakeFilter,
+  page: PageRequest,
+): Promise<Page<Record<string, unknown>>> {
+  const { where, ...rest } = byId(page);
+  const wakes = await reader.wake.findMany({
+    where: {
+      ...where,
+      room: roomsOf(viewer),
+      ...(filter.room !== undefined && { roomId: filter.room }),
+      ...(filter.agent !== undefined && { agentId: filter.agent }),
+      ...(filter.state !== undefined && { state: filter.state }),
+    },
+    ...rest,
+  });
+  const { rows, next } = pageOf(wakes, page, (wake) => wake.id);
+  return { rows: await wakeResources(reader, viewer, rows), next };
+}
+
+/** One wake, as the viewer may see it. @throws NotFound to who may not know of it */
+export async function loadWake(reader: Reader, viewer: Viewer, wakeId: string): Promise<Record<string, unknown>> {
+  const wake = await reader.wake.findFirst({ where: { id: wakeId, room: roomsOf(viewer) } });
+  const [resource] = wake ? await wakeResources(reader, viewer, [wake]) : [];
+  if (!resource) throw new NotFound('no such wake');
+  return resource;
+}
+
+async function wakeResources(
+  reader: Reader,
+  viewer: Viewer,
+  wakes: readonly Wake[],
+): Promise<Record<string, unknown>[]> {
+  const runs = await reader.run.findMany({
+    where: { wakeId: { in: wakes.map((wake) => wake.id) } },
+    select: { id: true, wakeId: true },
+  });
+  const runOf = new Map(runs.map((run) => [run.wakeId, run.id]));
+  return wakes.map((wake) => {
+    const own = wake.companyId === viewer.companyId;
+    const reason = wake.reason as SuppressedReason | null;
+    const shown = {
+      id: wake.id,
+      room: wake.roomId,
+      company: wake.companyId,
+      agent: wake.agentId,
+      message: wake.messageId,
+      state: wake.state,
+      reason: reason === null || own ? reason : publicReason(reason),
+      run: runOf.get(wake.id) ?? null,
+    };
+    if (!own) return shown;
+    return {
+      ...shown,
+      task: wake.taskId,
+      hop: wake.hop,
+      created_at: wake.createdAt.toISOString(),
+      delivered_at: wake.deliveredAt?.toISOString() ?? null,
+      started_at: wake.startedAt?.toISOString() ?? null,
+      claimed_at: wake.claimedAt?.toISOString() ?? null,
+    };
+  });
+}

@@ -1,0 +1,47 @@
+// How a worker process lives: reads the environment, starts the service, and stops it on SIGTERM, SIGINT or when the
+// supervisor that started it is gone.
+
+import pino from 'pino';
+import { DefaultLogger, Runtime } from '@temporalio/worker';
+import { readWorkerConfig } from './config';
+import { startWorkerService, type Seams } from './service';
+import { connectTemporal } from './temporal';
+
+/** Runs a worker process until it is told to stop; ends the process with 0, or with 1 when it could not go on. */
+export async function runWorkerProcess(
+  environment: Record<string, string | undefined>,
+  seams: Seams = {},
+): Promise<void> {
+  const config = readWorkerConfig(environment);
+  const log = pino({ level: config.logLevel, base: { process: 'worker' } });
+  Runtime.install({
+    // We stop in our own order: no new wakes, then the worker, then the database.
+    shutdownSignals: [],
+    logger: new DefaultLogger('WARN', ({ level, message, meta }) =>
+      log[level === 'ERROR' ? 'error' : 'warn']({ sdk: meta }, message),
+    ),
+  });
+  const set = Object.entries(environment).filter((pair): pair is [string, string] => !!pair[1]);
+  const temporal = await connectTemporal(Object.fromEntries(set));
+  const service = await startWorkerService(config, temporal, log, seams);
+  log.info({ queue: config.taskQueue, port: service.healthPort }, 'worker is running');
+  process.send?.({ type: 'ready', port: service.healthPort });
+
+  let stopping = false;
+  const stop = (code: number): void => {
+    if (stopping) return;
+    stopping = true;
+    void service
+      .stop()
+      .then(() => temporal.close())
+      .catch((error: unknown) => log.error({ err: error }, 'stopping failed'))
+      .finally(() => process.exit(code));
+  };
+  process.on('SIGTERM', () => stop(0));
+  process.on('SIGINT', () => stop(0));
+  process.on('disconnect', () => stop(0));
+  service.running.catch((error: unknown) => {
+    log.fatal({ err: error }, 'the worker failed');
+    stop(1);
+  });
+}
