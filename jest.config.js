@@ -1,10 +1,14 @@
 // One project: the whole suite shares one PostgreSQL and one Temporal dev server, started in globalSetup.
+const swc = ['@swc/jest', { jsc: { target: 'es2022', parser: { syntax: 'typescript' } } }];
+
 /** @type {import('jest').Config} */
 module.exports = {
   testEnvironment: 'node',
   roots: ['<rootDir>/test'],
   testMatch: ['**/*.test.ts'],
-  transform: { '^.+\\.ts$': ['@swc/jest', { jsc: { target: 'es2022', parser: { syntax: 'typescript' } } }] },
+  // Prisma's schema engine ships as an ES module, which jest can't require on Node 20 untransformed.
+  transform: { '^.+\\.ts$': swc, '/schema_engine_bg\\.js$': swc },
+  transformIgnorePatterns: ['/node_modules/(?!@prisma/schema-engine-wasm/)'],
   globalSetup: '<rootDir>/test/support/global-setup.ts',
   globalTeardown: '<rootDir>/test/support/global-teardown.ts',
   testTimeout: 60_000,

@@ -3,7 +3,13 @@
 
 import { PrismaPg } from '@prisma/adapter-pg';
 import pg from 'pg';
-import { addSessionSettings, explainConnectionFailure, parseDatabaseUrl, refuseOldServer } from './database-url';
+import {
+  addSessionSettings,
+  errorCode,
+  explainConnectionFailure,
+  parseDatabaseUrl,
+  refuseOldServer,
+} from './database-url';
 import { PrismaClient } from './generated/client';
 
 export interface DatabaseOptions {
@@ -64,7 +70,7 @@ export async function connectDatabase(url: string, options: DatabaseOptions): Pr
   pool.on('error', () => undefined);
   pool.on('connect', (client) => {
     client.on('error', () => undefined);
-    dropWhenSilent(client);
+    dropWhenLost(client);
   });
 
   const prisma = new PrismaClient({
@@ -76,8 +82,16 @@ export async function connectDatabase(url: string, options: DatabaseOptions): Pr
   return {
     prisma,
     pool,
-    close: () => (closing ??= prisma.$disconnect().then(() => pool.end())),
+    close: () => (closing ??= closeBoth(prisma, pool)),
   };
+}
+
+async function closeBoth(prisma: PrismaClient, pool: pg.Pool): Promise<void> {
+  try {
+    await prisma.$disconnect();
+  } finally {
+    await pool.end();
+  }
 }
 
 async function readServerVersion(url: string, options: DatabaseOptions): Promise<number> {
@@ -102,21 +116,27 @@ async function readServerVersion(url: string, options: DatabaseOptions): Promise
 }
 
 /**
- * Ends a connection on which a query met `query_timeout`: past the server's own timeout, silence means that the server
- * is gone. `pg` only fails the query, and Prisma puts the connection back, where it would fail one caller after the other.
+ * Ends a connection as soon as a query on it tells that it is lost. `pg` only fails the query, and whoever gives the
+ * connection back without an error (Prisma does) would leave it in the pool, to fail one caller after the other.
  */
-function dropWhenSilent(client: pg.PoolClient): void {
+function dropWhenLost(client: pg.PoolClient): void {
   const query = client.query.bind(client) as (...args: unknown[]) => unknown;
   const watched = (...args: unknown[]): unknown => {
     const answer = query(...args);
     if (answer instanceof Promise) {
       answer.catch((error: unknown) => {
         // With a query unanswered, `end` does not wait for the server: it closes the socket.
-        if (error instanceof Error && error.message === 'Query read timeout')
-          void (client as pg.Client & pg.PoolClient).end();
+        if (tellsOfLoss(error)) void (client as pg.PoolClient & pg.Client).end().catch(() => undefined);
       });
     }
     return answer;
   };
   client.query = watched as typeof client.query;
+}
+
+function tellsOfLoss(error: unknown): boolean {
+  // `query_timeout`: past the server's own timeout, silence means that the server is gone.
+  if (error instanceof Error && error.message === 'Query read timeout') return true;
+  // Told in time that the session ends: by an operator or a shutdown (57P), or by a timeout of the transaction (25P).
+  return /^(08...|57P..|25P03|25P04)$/.test(errorCode(error) ?? '');
 }

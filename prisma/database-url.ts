@@ -61,15 +61,12 @@ function errorMessage(error: unknown): string {
 export function explainConnectionFailure(database: DatabaseUrl, error: unknown): DatabaseUnavailable {
   const { label } = database;
   const said = errorMessage(error);
-  switch (errorCode(error)) {
-    case '28P01':
-    case '28000':
-      return new DatabaseUnavailable(`Postgres at ${label} refused the user or the password: ${said}`);
-    case '3D000':
-      return new DatabaseUnavailable(`Postgres at ${label} has no such database: ${said}`);
-    default:
-      return new DatabaseUnavailable(`Postgres at ${label} can not be reached: ${said}`);
+  const code = errorCode(error);
+  if (code === '28P01' || code === '28000') {
+    return new DatabaseUnavailable(`Postgres at ${label} refused the user or the password: ${said}`);
   }
+  if (code === '3D000') return new DatabaseUnavailable(`Postgres at ${label} has no such database: ${said}`);
+  return new DatabaseUnavailable(`Postgres at ${label} can not be reached: ${said}`);
 }
 
 /** The oldest server that the migrations and statements were tried on. */

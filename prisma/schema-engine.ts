@@ -26,11 +26,11 @@ export interface SchemaEngineSession {
 
 export interface SchemaEngineOptions {
   /** Adds to a script before it is sent, in the same transaction. */
-  completeScript?(sql: string): string;
+  readonly completeScript?: (sql: string) => string;
   /** The text of schema.prisma. Needed to compare, not to migrate. */
   readonly datamodel?: string;
   /** Mends the adapter further. Needed to compare: the engine then reads catalogs through it. */
-  adapt?(adapter: SqlDriverAdapter, pool: pg.Pool): void;
+  readonly adapt?: (adapter: SqlDriverAdapter, pool: pg.Pool) => void;
 }
 
 /** Prisma's schema engine on one database. */

@@ -11,7 +11,7 @@ CREATE TABLE "companies" (
     "id" TEXT NOT NULL,
     "slug" TEXT NOT NULL,
     "name" TEXT NOT NULL,
-    "created_at" TIMESTAMPTZ(3) NOT NULL DEFAULT CURRENT_TIMESTAMP,
+    "created_at" TIMESTAMPTZ(3) NOT NULL DEFAULT clock_timestamp(),
     "suspended_at" TIMESTAMPTZ(3),
 
     CONSTRAINT "companies_pkey" PRIMARY KEY ("id")
@@ -26,7 +26,7 @@ CREATE TABLE "api_keys" (
     "agent_id" TEXT,
     "name" TEXT NOT NULL,
     "token_hash" BYTEA NOT NULL,
-    "created_at" TIMESTAMPTZ(3) NOT NULL DEFAULT CURRENT_TIMESTAMP,
+    "created_at" TIMESTAMPTZ(3) NOT NULL DEFAULT clock_timestamp(),
     "revoked_at" TIMESTAMPTZ(3),
 
     CONSTRAINT "api_keys_pkey" PRIMARY KEY ("id")
@@ -43,7 +43,7 @@ CREATE TABLE "model_keys" (
     "sealed_secret" TEXT NOT NULL,
     "version" INTEGER NOT NULL DEFAULT 1,
     "rejected_version" INTEGER,
-    "created_at" TIMESTAMPTZ(3) NOT NULL DEFAULT CURRENT_TIMESTAMP,
+    "created_at" TIMESTAMPTZ(3) NOT NULL DEFAULT clock_timestamp(),
     "revoked_at" TIMESTAMPTZ(3),
 
     CONSTRAINT "model_keys_pkey" PRIMARY KEY ("id")
@@ -59,7 +59,7 @@ CREATE TABLE "agents" (
     "instructions" TEXT NOT NULL,
     "model" TEXT,
     "model_key_id" TEXT,
-    "created_at" TIMESTAMPTZ(3) NOT NULL DEFAULT CURRENT_TIMESTAMP,
+    "created_at" TIMESTAMPTZ(3) NOT NULL DEFAULT clock_timestamp(),
     "paused_at" TIMESTAMPTZ(3),
 
     CONSTRAINT "agents_pkey" PRIMARY KEY ("id")
@@ -75,7 +75,7 @@ CREATE TABLE "rooms" (
     "hop_limit" INTEGER NOT NULL DEFAULT 8,
     "run_allowance" INTEGER NOT NULL DEFAULT 1000,
     "last_seq" BIGINT NOT NULL DEFAULT 0,
-    "created_at" TIMESTAMPTZ(3) NOT NULL DEFAULT CURRENT_TIMESTAMP,
+    "created_at" TIMESTAMPTZ(3) NOT NULL DEFAULT clock_timestamp(),
     "paused_at" TIMESTAMPTZ(3),
     "closed_at" TIMESTAMPTZ(3),
 
@@ -87,7 +87,7 @@ CREATE TABLE "room_members" (
     "room_id" TEXT NOT NULL,
     "company_id" TEXT NOT NULL,
     "role" TEXT NOT NULL,
-    "joined_at" TIMESTAMPTZ(3) NOT NULL DEFAULT CURRENT_TIMESTAMP,
+    "joined_at" TIMESTAMPTZ(3) NOT NULL DEFAULT clock_timestamp(),
     "left_at" TIMESTAMPTZ(3),
 
     CONSTRAINT "room_members_pkey" PRIMARY KEY ("room_id","company_id")
@@ -98,7 +98,7 @@ CREATE TABLE "invitations" (
     "id" TEXT NOT NULL,
     "room_id" TEXT NOT NULL,
     "code_hash" BYTEA NOT NULL,
-    "created_at" TIMESTAMPTZ(3) NOT NULL DEFAULT CURRENT_TIMESTAMP,
+    "created_at" TIMESTAMPTZ(3) NOT NULL DEFAULT clock_timestamp(),
     "expires_at" TIMESTAMPTZ(3) NOT NULL,
     "redeemed_by" TEXT,
     "redeemed_at" TIMESTAMPTZ(3),
@@ -115,7 +115,7 @@ CREATE TABLE "room_agents" (
     "right_task_update" TEXT NOT NULL,
     "right_task_send" TEXT NOT NULL,
     "private_memory" BOOLEAN NOT NULL DEFAULT false,
-    "added_at" TIMESTAMPTZ(3) NOT NULL DEFAULT CURRENT_TIMESTAMP,
+    "added_at" TIMESTAMPTZ(3) NOT NULL DEFAULT clock_timestamp(),
     "removed_at" TIMESTAMPTZ(3),
 
     CONSTRAINT "room_agents_pkey" PRIMARY KEY ("room_id","agent_id")
@@ -188,11 +188,11 @@ CREATE TABLE "tasks" (
     "sender_company_id" TEXT NOT NULL,
     "recipient_agent_id" TEXT NOT NULL,
     "goal" TEXT NOT NULL,
-    "acceptance_criteria" TEXT[],
+    "acceptance_criteria" TEXT[] DEFAULT ARRAY[]::TEXT[],
     "priority" TEXT NOT NULL DEFAULT 'normal',
     "deadline" TEXT,
-    "memory_refs" TEXT[],
-    "attachments" TEXT[],
+    "memory_refs" TEXT[] DEFAULT ARRAY[]::TEXT[],
+    "attachments" TEXT[] DEFAULT ARRAY[]::TEXT[],
     "state" TEXT NOT NULL DEFAULT 'pending',
     "result" TEXT,
     "response_message_id" TEXT,
@@ -215,7 +215,7 @@ CREATE TABLE "memory_entries" (
     "author_id" TEXT NOT NULL,
     "author_name" TEXT NOT NULL,
     "category" TEXT NOT NULL,
-    "tags" TEXT[],
+    "tags" TEXT[] DEFAULT ARRAY[]::TEXT[],
     "content" TEXT NOT NULL,
     "visibility" TEXT NOT NULL,
     "run_id" TEXT,
@@ -375,9 +375,6 @@ CREATE UNIQUE INDEX "tasks_card_message_id_key" ON "tasks"("card_message_id");
 CREATE INDEX "tasks_room_id_id_idx" ON "tasks"("room_id", "id");
 
 -- CreateIndex
-CREATE INDEX "tasks_recipient_agent_id_room_id_idx" ON "tasks"("recipient_agent_id", "room_id");
-
--- CreateIndex
 CREATE INDEX "memory_entries_room_id_id_idx" ON "memory_entries"("room_id", "id");
 
 -- CreateIndex
@@ -408,10 +405,10 @@ CREATE INDEX "runs_workflow_id_idx" ON "runs"("workflow_id");
 CREATE UNIQUE INDEX "runs_agent_id_message_id_key" ON "runs"("agent_id", "message_id");
 
 -- AddForeignKey
-ALTER TABLE "api_keys" ADD CONSTRAINT "api_keys_company_id_fkey" FOREIGN KEY ("company_id") REFERENCES "companies"("id") ON DELETE SET NULL ON UPDATE CASCADE;
+ALTER TABLE "api_keys" ADD CONSTRAINT "api_keys_company_id_fkey" FOREIGN KEY ("company_id") REFERENCES "companies"("id") ON DELETE RESTRICT ON UPDATE CASCADE;
 
 -- AddForeignKey
-ALTER TABLE "api_keys" ADD CONSTRAINT "api_keys_agent_id_fkey" FOREIGN KEY ("agent_id") REFERENCES "agents"("id") ON DELETE SET NULL ON UPDATE CASCADE;
+ALTER TABLE "api_keys" ADD CONSTRAINT "api_keys_agent_id_fkey" FOREIGN KEY ("agent_id") REFERENCES "agents"("id") ON DELETE RESTRICT ON UPDATE CASCADE;
 
 -- AddForeignKey
 ALTER TABLE "model_keys" ADD CONSTRAINT "model_keys_company_id_fkey" FOREIGN KEY ("company_id") REFERENCES "companies"("id") ON DELETE RESTRICT ON UPDATE CASCADE;
@@ -420,7 +417,7 @@ ALTER TABLE "model_keys" ADD CONSTRAINT "model_keys_company_id_fkey" FOREIGN KEY
 ALTER TABLE "agents" ADD CONSTRAINT "agents_company_id_fkey" FOREIGN KEY ("company_id") REFERENCES "companies"("id") ON DELETE RESTRICT ON UPDATE CASCADE;
 
 -- AddForeignKey
-ALTER TABLE "agents" ADD CONSTRAINT "agents_model_key_id_fkey" FOREIGN KEY ("model_key_id") REFERENCES "model_keys"("id") ON DELETE SET NULL ON UPDATE CASCADE;
+ALTER TABLE "agents" ADD CONSTRAINT "agents_model_key_id_fkey" FOREIGN KEY ("model_key_id") REFERENCES "model_keys"("id") ON DELETE RESTRICT ON UPDATE CASCADE;
 
 -- AddForeignKey
 ALTER TABLE "rooms" ADD CONSTRAINT "rooms_host_company_id_fkey" FOREIGN KEY ("host_company_id") REFERENCES "companies"("id") ON DELETE RESTRICT ON UPDATE CASCADE;
@@ -435,7 +432,7 @@ ALTER TABLE "room_members" ADD CONSTRAINT "room_members_company_id_fkey" FOREIGN
 ALTER TABLE "invitations" ADD CONSTRAINT "invitations_room_id_fkey" FOREIGN KEY ("room_id") REFERENCES "rooms"("id") ON DELETE RESTRICT ON UPDATE CASCADE;
 
 -- AddForeignKey
-ALTER TABLE "invitations" ADD CONSTRAINT "invitations_redeemed_by_fkey" FOREIGN KEY ("redeemed_by") REFERENCES "companies"("id") ON DELETE SET NULL ON UPDATE CASCADE;
+ALTER TABLE "invitations" ADD CONSTRAINT "invitations_redeemed_by_fkey" FOREIGN KEY ("redeemed_by") REFERENCES "companies"("id") ON DELETE RESTRICT ON UPDATE CASCADE;
 
 -- AddForeignKey
 ALTER TABLE "room_agents" ADD CONSTRAINT "room_agents_room_id_fkey" FOREIGN KEY ("room_id") REFERENCES "rooms"("id") ON DELETE RESTRICT ON UPDATE CASCADE;
@@ -495,7 +492,6 @@ ALTER TABLE "api_keys"
     ADD CONSTRAINT "api_keys_kind_is_known" CHECK ("kind" IN ('operator', 'person', 'service', 'agent')),
     ADD CONSTRAINT "api_keys_role_is_known" CHECK ("role" IN ('admin', 'member')),
     ADD CONSTRAINT "api_keys_role_exactly_for_persons" CHECK (("kind" = 'person') = ("role" IS NOT NULL)),
-    -- Also what stops a deleted company (ON DELETE SET NULL) from leaving its keys behind as an operator's.
     ADD CONSTRAINT "api_keys_operator_exactly_without_company" CHECK (("kind" = 'operator') = ("company_id" IS NULL)),
     ADD CONSTRAINT "api_keys_agent_exactly_for_agent_keys" CHECK (("kind" = 'agent') = ("agent_id" IS NOT NULL)),
     ADD CONSTRAINT "api_keys_name_is_short" CHECK (char_length("name") BETWEEN 1 AND 200);

@@ -1,0 +1,543 @@
+// What the database itself refuses: a value outside every closed set, a row that contradicts itself, any change of a
+// claim. A CHECK without a case here fails the test, so that none is believed and never tried.
+
+import pg from 'pg';
+import {
+  ACTION_KINDS,
+  ENDINGS,
+  MEMORY_CATEGORIES,
+  MEMORY_VISIBILITIES,
+  MODEL_REQUESTS_LIMIT,
+  ON_CRASH,
+  RIGHTS,
+  STEP_STATES,
+  SUPPRESSED_REASONS,
+  TASK_OUTCOMES,
+  TASK_PRIORITIES,
+  WAKE_STATES,
+} from '../../workflows/contract';
+import { createTestDatabase, type TestDatabase } from '../support/database';
+
+type Row = Readonly<Record<string, unknown>>;
+
+let database: TestDatabase;
+let client: pg.Client;
+beforeAll(async () => {
+  database = await createTestDatabase({ migrated: true });
+  client = new pg.Client({ connectionString: database.url });
+  await client.connect();
+  for (const [table, row] of Object.entries(VALID)) await insert(table, row);
+  await insert('companies', { ...VALID['companies'], id: 'company_guest', slug: 'guest' });
+  await insert('agents', { ...VALID['agents'], id: 'agent_guest', slug: 'guest' });
+});
+afterAll(async () => {
+  await client.end();
+  await database.drop();
+});
+beforeEach(() => client.query('BEGIN'));
+afterEach(() => client.query('ROLLBACK'));
+
+async function insert(table: string, row: Row): Promise<void> {
+  const columns = Object.keys(row);
+  await client.query(
+    `INSERT INTO ${table} (${columns.join(', ')}) VALUES (${columns.map((_, i) => `$${i + 1}`).join(', ')})`,
+    Object.values(row),
+  );
+}
+
+/** The table's valid row with some columns changed, and those that are unique made its own. */
+async function insertVariant(table: string, changes: Row): Promise<void> {
+  const row = { ...VALID[table], ...UNIQUE[table], ...changes };
+  if (table === 'runs') await insert('agent_run_locks', { ...VALID['agent_run_locks'], ...UNIQUE['agent_run_locks'] });
+  await insert(table, row);
+}
+
+async function refusal(changing: Promise<unknown>): Promise<string | undefined> {
+  try {
+    await changing;
+    return undefined;
+  } catch (error) {
+    if (error instanceof pg.DatabaseError && error.code === '23514') return error.constraint;
+    throw error;
+  }
+}
+
+const NOW = new Date();
+
+/** One row of each table that breaks nothing, parents first. */
+const VALID: Readonly<Record<string, Row>> = {
+  companies: { id: 'company_1', slug: 'acme', name: 'Acme' },
+  model_keys: {
+    id: 'mkey_1',
+    company_id: 'company_1',
+    name: 'main',
+    provider: 'openai',
+    base_url: 'https://api.openai.com/v1',
+    owner_supplied: false,
+    sealed_secret: 'sealed',
+  },
+  agents: { id: 'agent_1', company_id: 'company_1', slug: 'ada', name: 'Ada', always_on: true, instructions: '' },
+  api_keys: { id: 'key_1', kind: 'service', company_id: 'company_1', name: 'ci', token_hash: Buffer.from('1') },
+  rooms: { id: 'room_1', slug: 'launch', name: 'Launch', host_company_id: 'company_1' },
+  room_members: { room_id: 'room_1', company_id: 'company_1', role: 'host' },
+  invitations: { id: 'inv_1', room_id: 'room_1', code_hash: Buffer.from('1'), expires_at: NOW },
+  room_agents: {
+    room_id: 'room_1',
+    agent_id: 'agent_1',
+    right_reply: 'go',
+    right_memory: 'go',
+    right_task_update: 'go',
+    right_task_send: 'hold',
+  },
+  roster_names: { room_id: 'room_1', name_fold: 'ada', agent_id: 'agent_1' },
+  room_events: {
+    room_id: 'room_1',
+    seq: 1,
+    id: 'event_1',
+    type: 'message',
+    company_id: 'company_1',
+    author_kind: 'person',
+    author_id: 'key_1',
+    author_name: 'Grace',
+    subject_id: 'msg_1',
+    data: '{}',
+  },
+  messages: {
+    id: 'msg_1',
+    room_id: 'room_1',
+    seq: 1,
+    kind: 'text',
+    company_id: 'company_1',
+    author_kind: 'person',
+    author_id: 'key_1',
+    author_name: 'Grace',
+    text: 'hello',
+    hop: 0,
+  },
+  tasks: {
+    id: 'task_1',
+    room_id: 'room_1',
+    card_message_id: 'msg_1',
+    sender_kind: 'person',
+    sender_id: 'key_1',
+    sender_name: 'Grace',
+    sender_company_id: 'company_1',
+    recipient_agent_id: 'agent_1',
+    goal: 'build it',
+  },
+  memory_entries: {
+    id: 'mem_1',
+    room_id: 'room_1',
+    company_id: 'company_1',
+    author_kind: 'agent',
+    author_id: 'agent_1',
+    author_name: 'Ada',
+    category: 'fact',
+    content: 'it is blue',
+    visibility: 'shared',
+  },
+  wakes: {
+    id: 'wake_1',
+    agent_id: 'agent_1',
+    message_id: 'msg_1',
+    room_id: 'room_1',
+    company_id: 'company_1',
+    hop: 0,
+  },
+  agent_run_locks: { agent_id: 'agent_1', message_id: 'msg_1', run_id: 'run_1', workflow_id: 'wake/agent_1/msg_1' },
+  runs: {
+    id: 'run_1',
+    agent_id: 'agent_1',
+    message_id: 'msg_1',
+    room_id: 'room_1',
+    company_id: 'company_1',
+    wake_id: 'wake_1',
+    workflow_id: 'wake/agent_1/msg_1',
+    on_crash: 'stop',
+    hop: 1,
+    time_limit_ms: 300_000,
+    due_at: NOW,
+  },
+  run_steps: { run_id: 'run_1', step_key: 'reply', position: 0, kind: 'reply', state: 'done' },
+  model_requests: { run_id: 'run_1', number: 1 },
+};
+
+/** What a second row beside the valid one must have of its own. */
+const UNIQUE: Readonly<Record<string, Row>> = {
+  companies: { id: 'company_2', slug: 'other' },
+  model_keys: { id: 'mkey_2' },
+  agents: { id: 'agent_2', slug: 'other' },
+  api_keys: { id: 'key_2', token_hash: Buffer.from('2') },
+  rooms: { id: 'room_2', slug: 'other' },
+  room_members: { company_id: 'company_guest' },
+  invitations: { id: 'inv_2', code_hash: Buffer.from('2') },
+  room_agents: { agent_id: 'agent_guest' },
+  roster_names: { name_fold: 'other' },
+  room_events: { id: 'event_2', seq: 2 },
+  messages: { id: 'msg_2', seq: 2 },
+  tasks: { id: 'task_2', card_message_id: 'msg_2' },
+  memory_entries: { id: 'mem_2' },
+  wakes: { id: 'wake_2', message_id: 'msg_2' },
+  agent_run_locks: { message_id: 'msg_2', run_id: 'run_2' },
+  runs: { id: 'run_2', message_id: 'msg_2', wake_id: 'wake_2' },
+  run_steps: { step_key: 'memory', kind: 'memory' },
+  model_requests: { number: 2 },
+};
+
+const ANSWERED: Row = { state: 'done', result: '', response_message_id: 'msg_3', responded_at: NOW };
+const CLOSED: Row = { state: 'closed', ending: 'replied', closed_at: NOW };
+const AUTHORS = ['person', 'service', 'agent'];
+
+/** Every closed set, and what else has to stand in a row for each of its values to be right. */
+const CLOSED_SETS: readonly {
+  constraint: string;
+  column: string;
+  values: readonly string[];
+  with?: (value: string) => Row;
+}[] = [
+  {
+    constraint: 'api_keys_kind_is_known',
+    column: 'kind',
+    values: ['operator', 'person', 'service', 'agent'],
+    with: (kind) => ({
+      company_id: kind === 'operator' ? null : 'company_1',
+      role: kind === 'person' ? 'member' : null,
+      agent_id: kind === 'agent' ? 'agent_1' : null,
+    }),
+  },
+  {
+    constraint: 'api_keys_role_is_known',
+    column: 'role',
+    values: ['admin', 'member'],
+    with: () => ({ kind: 'person' }),
+  },
+  {
+    constraint: 'model_keys_provider_is_known',
+    column: 'provider',
+    values: ['openai_compatible', 'openai', 'anthropic'],
+  },
+  { constraint: 'rooms_on_crash_is_known', column: 'on_crash', values: ON_CRASH },
+  { constraint: 'room_members_role_is_known', column: 'role', values: ['host', 'guest'] },
+  ...ACTION_KINDS.map((kind) => ({
+    constraint: `room_agents_right_${kind}_is_known`,
+    column: `right_${kind}`,
+    values: RIGHTS,
+  })),
+  {
+    constraint: 'room_events_type_is_known',
+    column: 'type',
+    values: [
+      'message',
+      'task',
+      'task_response',
+      'task_verdict',
+      'memory',
+      'memory_deprecation',
+      'member_joined',
+      'member_left',
+      'agent_added',
+      'agent_removed',
+      'file_added',
+      'task_started',
+      'wake_suppressed',
+      'run_ended',
+      'room_paused',
+      'room_resumed',
+      'room_closed',
+      'redacted',
+    ],
+  },
+  {
+    constraint: 'room_events_author_kind_is_known',
+    column: 'author_kind',
+    values: [...AUTHORS, 'system'],
+    with: (kind) => ({ author_id: kind === 'system' ? null : 'key_1' }),
+  },
+  {
+    constraint: 'messages_kind_is_known',
+    column: 'kind',
+    values: ['text', 'task_card', 'response_card'],
+    with: (kind) => ({ task_id: kind === 'text' ? null : 'task_1' }),
+  },
+  { constraint: 'messages_author_kind_is_known', column: 'author_kind', values: AUTHORS },
+  { constraint: 'tasks_sender_kind_is_known', column: 'sender_kind', values: AUTHORS },
+  { constraint: 'tasks_priority_is_known', column: 'priority', values: TASK_PRIORITIES },
+  {
+    constraint: 'tasks_state_is_known',
+    column: 'state',
+    values: ['pending', 'in_progress', ...TASK_OUTCOMES],
+    with: (state) => ((TASK_OUTCOMES as readonly string[]).includes(state) ? ANSWERED : {}),
+  },
+  {
+    constraint: 'tasks_verdict_is_known',
+    column: 'verdict',
+    values: ['accepted', 'rejected'],
+    with: () => ({ ...ANSWERED, verdict_at: NOW }),
+  },
+  { constraint: 'memory_entries_author_kind_is_known', column: 'author_kind', values: AUTHORS },
+  { constraint: 'memory_entries_category_is_known', column: 'category', values: MEMORY_CATEGORIES },
+  { constraint: 'memory_entries_visibility_is_known', column: 'visibility', values: MEMORY_VISIBILITIES },
+  {
+    constraint: 'wakes_state_is_known',
+    column: 'state',
+    values: WAKE_STATES,
+    with: (state) => ({
+      reason: state === 'suppressed' ? 'paused' : null,
+      delivered_at: state === 'delivered' || state === 'claimed' ? NOW : null,
+      claimed_at: state === 'claimed' ? NOW : null,
+    }),
+  },
+  {
+    constraint: 'wakes_reason_is_known',
+    column: 'reason',
+    values: SUPPRESSED_REASONS,
+    with: () => ({ state: 'suppressed' }),
+  },
+  {
+    constraint: 'runs_state_is_known',
+    column: 'state',
+    values: ['open', 'closed'],
+    with: (state) => (state === 'closed' ? CLOSED : {}),
+  },
+  { constraint: 'runs_ending_is_known', column: 'ending', values: ENDINGS, with: () => CLOSED },
+  { constraint: 'runs_on_crash_is_known', column: 'on_crash', values: ON_CRASH },
+  {
+    constraint: 'run_steps_kind_is_known',
+    column: 'kind',
+    values: ACTION_KINDS,
+    with: (kind) => ({ step_key: `${kind}:7` }),
+  },
+  { constraint: 'run_steps_state_is_known', column: 'state', values: STEP_STATES },
+  {
+    constraint: 'model_requests_outcome_is_known',
+    column: 'outcome',
+    values: ['in_flight', 'answered', 'retry', 'busy', 'refused', 'failed', 'aborted', 'unknown'],
+    with: (outcome) => ({ ended_at: outcome === 'in_flight' ? null : NOW }),
+  },
+];
+
+const LONG = 'x'.repeat(201);
+
+/** Every other CHECK, and rows that it refuses. */
+const REFUSED: Readonly<Record<string, readonly Row[]>> = {
+  companies_slug_fits_its_index: [{ slug: '' }, { slug: 'x'.repeat(65) }],
+  companies_name_is_short: [{ name: '' }, { name: LONG }],
+  api_keys_role_exactly_for_persons: [{ role: 'admin' }, { kind: 'person' }],
+  api_keys_operator_exactly_without_company: [{ kind: 'operator' }, { company_id: null }],
+  api_keys_agent_exactly_for_agent_keys: [{ kind: 'agent' }, { agent_id: 'agent_1' }],
+  api_keys_name_is_short: [{ name: LONG }],
+  model_keys_version_counts_from_one: [{ version: 0 }],
+  model_keys_rejected_version_existed: [{ version: 2, rejected_version: 3 }, { rejected_version: 0 }],
+  model_keys_name_is_short: [{ name: LONG }],
+  agents_slug_fits_its_index: [{ slug: 'x'.repeat(65) }],
+  agents_name_is_short: [{ name: LONG }],
+  rooms_slug_fits_its_index: [{ slug: 'x'.repeat(65) }],
+  rooms_name_is_short: [{ name: LONG }],
+  rooms_hop_limit_is_bounded: [{ hop_limit: -1 }, { hop_limit: 65 }],
+  rooms_run_allowance_is_not_overdrawn: [{ run_allowance: -1 }],
+  rooms_last_seq_counts_up: [{ last_seq: -1 }],
+  invitations_redeemed_by_someone_sometime: [{ redeemed_by: 'company_1' }, { redeemed_at: NOW }],
+  roster_names_fold_fits_its_index: [{ name_fold: '' }, { name_fold: 'é'.repeat(1025) }],
+  room_events_seq_counts_from_one: [{ seq: 0 }],
+  room_events_author_exactly_unless_system: [{ author_id: null }, { author_kind: 'system' }],
+  messages_seq_counts_from_one: [{ seq: 0 }],
+  messages_hop_counts_up: [{ hop: -1 }],
+  messages_task_exactly_for_cards: [{ task_id: 'task_1' }, { kind: 'task_card' }, { kind: 'response_card' }],
+  tasks_result_exactly_when_answered: [{ result: 'done' }, { ...ANSWERED, result: null }],
+  tasks_response_card_exactly_when_answered: [
+    { response_message_id: 'msg_3' },
+    { ...ANSWERED, response_message_id: null },
+  ],
+  tasks_responded_at_exactly_when_answered: [{ responded_at: NOW }, { ...ANSWERED, responded_at: null }],
+  tasks_verdict_only_on_an_answer: [
+    { verdict: 'accepted', verdict_at: NOW },
+    { state: 'in_progress', verdict: 'rejected', verdict_at: NOW },
+  ],
+  tasks_verdict_at_exactly_with_verdict: [
+    { ...ANSWERED, verdict: 'accepted' },
+    { ...ANSWERED, verdict_at: NOW },
+  ],
+  tasks_verdict_note_only_with_verdict: [{ ...ANSWERED, verdict_note: 'why' }],
+  wakes_hop_counts_up: [{ hop: -1 }],
+  wakes_reason_exactly_when_suppressed: [{ reason: 'paused' }, { state: 'suppressed' }],
+  wakes_delivered_at_exactly_once_delivered: [
+    { delivered_at: NOW },
+    { state: 'delivered' },
+    { state: 'claimed', claimed_at: NOW },
+    { state: 'suppressed', reason: 'paused', delivered_at: NOW },
+  ],
+  wakes_started_only_once_delivered: [{ started_at: NOW }],
+  wakes_claimed_at_exactly_when_claimed: [
+    { state: 'claimed', delivered_at: NOW },
+    { state: 'delivered', delivered_at: NOW, claimed_at: NOW },
+  ],
+  runs_ending_exactly_when_closed: [{ ending: 'replied' }, { ...CLOSED, ending: null }],
+  runs_closed_at_exactly_when_closed: [{ closed_at: NOW }, { ...CLOSED, closed_at: null }],
+  runs_hop_is_above_a_message: [{ hop: 0 }],
+  runs_time_limit_is_positive: [{ time_limit_ms: 0 }],
+  runs_model_key_version_counts_from_one: [{ model_key_version: 0 }],
+  runs_context_erased_when_closed: [{ ...CLOSED, context: '{}' }],
+  runs_reply_has_its_hash: [{ reply: '{}' }],
+  runs_rights_exactly_with_a_reply: [{ rights: '{}' }, { reply: '{}', reply_sha256: 'ab' }],
+  runs_fenced_count_counts_up: [{ fenced_count: -1 }],
+  run_steps_key_is_of_its_kind: [{ step_key: 'reply' }, { step_key: `memory:${'1'.repeat(64)}` }],
+  run_steps_position_is_bounded: [{ position: -1 }, { position: 101 }],
+  model_requests_number_at_most_three: [{ number: 0 }, { number: MODEL_REQUESTS_LIMIT + 1 }],
+  model_requests_ended_at_exactly_unless_in_flight: [{ ended_at: NOW }, { outcome: 'answered' }],
+};
+
+/** Rows that look close to a refused one and are right. */
+const ACCEPTED: readonly (readonly [what: string, table: string, row: Row])[] = [
+  ['an open run with its context', 'runs', { context: '{}' }],
+  ['a stored reply', 'runs', { reply: '{}', reply_sha256: 'ab', rights: '{}' }],
+  ['a redacted reply', 'runs', { reply: null, reply_sha256: 'ab', rights: '{}' }],
+  [
+    'a wake claimed before its start was acknowledged',
+    'wakes',
+    { state: 'claimed', delivered_at: NOW, claimed_at: NOW },
+  ],
+  ['a started wake that nobody claimed', 'wakes', { state: 'delivered', delivered_at: NOW, started_at: NOW }],
+  ['a fold of the longest', 'roster_names', { name_fold: 'ﷺ'.repeat(682) }],
+  ['a slug of the longest', 'companies', { slug: 'ﷺ'.repeat(64) }],
+  ['the last refused version', 'model_keys', { version: 2, rejected_version: 2 }],
+  ['a redacted result', 'tasks', ANSWERED],
+];
+
+function tableOf(constraint: string): string {
+  const table = Object.keys(VALID)
+    .filter((name) => constraint.startsWith(`${name}_`))
+    .sort((a, b) => b.length - a.length)[0];
+  if (table === undefined) throw new Error(`${constraint} is named after no table`);
+  return table;
+}
+
+test('every CHECK has a case here, and every case a CHECK', async () => {
+  const { rows } = await client.query<{ name: string }>(
+    `SELECT conname AS name FROM pg_constraint WHERE contype = 'c' AND connamespace = 'public'::regnamespace`,
+  );
+  const cases = [...CLOSED_SETS.map(({ constraint }) => constraint), ...Object.keys(REFUSED)];
+  expect(rows.length).toBeGreaterThan(60);
+  expect(rows.map(({ name }) => name).sort()).toEqual(cases.sort());
+});
+
+describe.each(CLOSED_SETS)('$constraint', ({ constraint, column, values, with: others = () => ({}) }) => {
+  const table = tableOf(constraint);
+
+  test('holds the values of the code, no more and no fewer', async () => {
+    const { rows } = await client.query<{ definition: string }>(
+      `SELECT pg_get_constraintdef(oid) AS definition FROM pg_constraint WHERE conname = $1`,
+      [constraint],
+    );
+    const held = [...(rows[0]?.definition ?? '').matchAll(/'([^']*)'/g)].map((match) => match[1]);
+    expect(held.sort()).toEqual([...values].sort());
+  });
+
+  test('takes each of them', async () => {
+    for (const value of values) {
+      await client.query('SAVEPOINT before');
+      await insertVariant(table, { ...others(value), [column]: value });
+      await client.query('ROLLBACK TO before');
+    }
+  });
+
+  test.each(['unheard_of', '', values[0]?.toUpperCase() ?? ''])('refuses %p', async (foreign) => {
+    expect(await refusal(insertVariant(table, { ...others(foreign), [column]: foreign }))).toBe(constraint);
+  });
+});
+
+test.each(Object.entries(REFUSED).flatMap(([constraint, rows]) => rows.map((row) => [constraint, row] as const)))(
+  '%s refuses %p',
+  async (constraint, row) => {
+    expect(await refusal(insertVariant(tableOf(constraint), row))).toBe(constraint);
+  },
+);
+
+test.each(ACCEPTED)('accepted: %s', async (_, table, row) => {
+  await insertVariant(table, row);
+});
+
+test('a run closes in one statement, and not without losing its context', async () => {
+  await client.query(`UPDATE runs SET context = '{}' WHERE id = 'run_1'`);
+  await client.query('SAVEPOINT before');
+  const close = `UPDATE runs SET state = 'closed', ending = 'silent', closed_at = now()`;
+  expect(await refusal(client.query(close))).toBe('runs_context_erased_when_closed');
+  await client.query('ROLLBACK TO before');
+  await client.query(`${close}, context = NULL`);
+});
+
+test('a company that has keys can not be deleted', async () => {
+  await insertVariant('companies', {});
+  await insertVariant('api_keys', { company_id: 'company_2' });
+  await expect(client.query(`DELETE FROM companies WHERE id = 'company_2'`)).rejects.toMatchObject({
+    constraint: 'api_keys_company_id_fkey',
+  });
+});
+
+describe('a claim', () => {
+  const CLAIM = { agent_id: 'agent_1', message_id: 'msg_1', run_id: 'run_1' };
+  const claims = async (): Promise<unknown[]> =>
+    (await client.query('SELECT agent_id, message_id, run_id FROM agent_run_locks')).rows;
+
+  test.each([
+    `UPDATE agent_run_locks SET temporal_run_id = 'another'`,
+    `UPDATE agent_run_locks SET claimed_at = claimed_at`,
+    `DELETE FROM agent_run_locks`,
+    `TRUNCATE agent_run_locks CASCADE`,
+    `INSERT INTO agent_run_locks (agent_id, message_id, run_id, workflow_id)
+       VALUES ('agent_1', 'msg_1', 'run_9', 'w') ON CONFLICT (agent_id, message_id) DO UPDATE SET run_id = 'run_9'`,
+    `MERGE INTO agent_run_locks USING (SELECT 1) one ON true WHEN MATCHED THEN DELETE`,
+  ])('is refused any change: %s', async (statement) => {
+    await client.query('SAVEPOINT before');
+    await expect(client.query(statement)).rejects.toMatchObject({
+      code: '55000',
+      message: expect.stringMatching(
+        /^(UPDATE|DELETE|TRUNCATE) on agent_run_locks refused: a claim is never updated, never deleted, never released$/,
+      ) as unknown,
+    });
+    await client.query('ROLLBACK TO before');
+    expect(await claims()).toEqual([CLAIM]);
+  });
+
+  test('is refused a change in a replica session too', async () => {
+    await client.query('SET LOCAL session_replication_role = replica');
+    await expect(client.query('DELETE FROM agent_run_locks')).rejects.toThrow(/never deleted/);
+  });
+
+  test('outlives its run, its room and its company', async () => {
+    await client.query('TRUNCATE runs CASCADE');
+    expect(await claims()).toEqual([CLAIM]);
+    await client.query('TRUNCATE companies CASCADE');
+    expect((await client.query('SELECT FROM rooms')).rowCount).toBe(0);
+    expect(await claims()).toEqual([CLAIM]);
+  });
+
+  test('taken again is no error, and changes nothing', async () => {
+    const { rowCount } = await client.query(
+      `INSERT INTO agent_run_locks (agent_id, message_id, run_id, workflow_id)
+       VALUES ('agent_1', 'msg_1', 'run_9', 'w') ON CONFLICT (agent_id, message_id) DO NOTHING`,
+    );
+    expect(rowCount).toBe(0);
+    expect(await claims()).toEqual([CLAIM]);
+  });
+});
+
+describe('what the loops look for is found by its partial index', () => {
+  test.each([
+    ['wakes_pending_due', `SELECT id FROM wakes WHERE state = 'pending' AND due_at <= now() ORDER BY due_at LIMIT 50`],
+    [
+      'wakes_delivered_due',
+      `SELECT id FROM wakes WHERE state = 'delivered' AND due_at <= now() ORDER BY due_at LIMIT 50`,
+    ],
+    ['runs_open_due', `SELECT id FROM runs WHERE state = 'open' AND due_at <= now() ORDER BY due_at LIMIT 50`],
+    [
+      'tasks_open_of_recipient',
+      `SELECT * FROM tasks WHERE recipient_agent_id = 'agent_1' AND room_id = 'room_1'
+         AND state IN ('pending', 'in_progress') ORDER BY id`,
+    ],
+  ])('%s', async (index, sql) => {
+    await client.query('SET LOCAL enable_seqscan = off');
+    await client.query('SET LOCAL enable_sort = off');
+    const { rows } = await client.query<Record<'QUERY PLAN', string>>(`EXPLAIN ${sql}`);
+    expect(rows.map((row) => row['QUERY PLAN']).join('\n')).toContain(index);
+  });
+});

@@ -1,0 +1,256 @@
+// What connecting promises: time limits on every session, times read as they were written, and a pool that outlives the
+// server's restarts and silences without ending the process.
+
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import pg from 'pg';
+import { connectDatabase, type Database, type DatabaseOptions } from '../../prisma/client';
+import { DatabaseUnavailable, parseDatabaseUrl, refuseOldServer } from '../../prisma/database-url';
+import { migrateDatabase } from '../../prisma/migrate';
+import { type EmbeddedPostgres, startEmbeddedPostgres } from '../../worker/embedded/postgres';
+import { createTestDatabase, type TestDatabase } from '../support/database';
+import { openTcpGate } from '../support/tcp-gate';
+
+const OPTIONS: DatabaseOptions = {
+  poolSize: 3,
+  statementTimeoutMs: 2_000,
+  lockTimeoutMs: 300,
+  transactionTimeoutMs: 1_500,
+  applicationName: 'database-client.test',
+};
+
+async function succeedsWithin<T>(ms: number, attempt: () => Promise<T>): Promise<T> {
+  for (const end = Date.now() + ms; ; await sleep(20)) {
+    try {
+      return await attempt();
+    } catch (error) {
+      if (Date.now() > end) throw error;
+    }
+  }
+}
+
+describe('on a running server', () => {
+  let test_: TestDatabase;
+  let db: Database;
+  beforeAll(async () => {
+    test_ = await createTestDatabase({ migrated: true });
+    const admin = new pg.Client({ connectionString: test_.url });
+    await admin.connect();
+    // A server is not always set to UTC; half an hour shows that minutes count too.
+    await admin.query(`ALTER DATABASE "${test_.name}" SET timezone = 'Asia/Kolkata'`);
+    await admin.query(`ALTER DATABASE "${test_.name}" SET datestyle = 'German'`);
+    await admin.end();
+    db = await connectDatabase(test_.url, OPTIONS);
+  });
+  afterAll(async () => {
+    await db.close();
+    await test_.drop();
+  });
+
+  test('every session has its time limits and its name', async () => {
+    const { rows } = await db.pool.query<{ name: string; setting: string }>(
+      `SELECT name, setting FROM pg_settings WHERE source = 'client'`,
+    );
+    const settings = Object.fromEntries(rows.map(({ name, setting }) => [name, setting]));
+    const { server_version_num: version } = (await db.pool.query('SHOW server_version_num')).rows[0] as {
+      server_version_num: string;
+    };
+    expect(settings).toMatchObject({
+      application_name: 'database-client.test',
+      statement_timeout: '2000',
+      lock_timeout: '300',
+      idle_in_transaction_session_timeout: '1500',
+      ...(Number(version) >= 170000 && { transaction_timeout: '1500' }),
+      TimeZone: 'UTC',
+    });
+  });
+
+  test('settings that the URL asks for are kept, ours win', async () => {
+    const url = new URL(test_.url);
+    url.searchParams.set('options', '-c work_mem=7MB -c lock_timeout=9s');
+    const other = await connectDatabase(url.toString(), OPTIONS);
+    const show = async (name: string): Promise<unknown> => (await other.pool.query(`SHOW ${name}`)).rows[0];
+    expect(await show('work_mem')).toEqual({ work_mem: '7MB' });
+    expect(await show('lock_timeout')).toEqual({ lock_timeout: '300ms' });
+    await other.close();
+  });
+
+  test("a time is read as it was written, whatever the server's zone", async () => {
+    const at = new Date('2026-03-29T00:30:00.123Z');
+    await db.prisma.company.create({ data: { id: 'company_t', slug: 'time', name: 'Time', createdAt: at } });
+    expect((await db.prisma.company.findUniqueOrThrow({ where: { id: 'company_t' } })).createdAt).toEqual(at);
+    const raw = await db.prisma.$queryRaw`SELECT created_at FROM companies WHERE id = 'company_t'`;
+    expect(raw).toEqual([{ created_at: at }]);
+    const { rows } = await db.pool.query(`SELECT created_at FROM companies WHERE id = 'company_t'`);
+    expect(rows).toEqual([{ created_at: at }]);
+  });
+
+  test('Prisma and plain SQL share one pool', async () => {
+    await Promise.all(
+      Array.from({ length: 12 }, (_, i) =>
+        i % 2 === 0 ? db.prisma.$queryRaw`SELECT pg_sleep(0.01)::text` : db.pool.query('SELECT pg_sleep(0.01)'),
+      ),
+    );
+    const { rows } = await db.pool.query(
+      `SELECT count(*)::int AS sessions FROM pg_stat_activity WHERE application_name = 'database-client.test'`,
+    );
+    expect(rows).toEqual([{ sessions: OPTIONS.poolSize }]);
+  });
+
+  test('a lock that is held fails who waits for it, and nothing else', async () => {
+    const holder = await db.pool.connect();
+    await holder.query('BEGIN');
+    await holder.query('LOCK TABLE rooms');
+    await expect(db.pool.query('SELECT FROM rooms')).rejects.toMatchObject({ code: '55P03' });
+    await holder.query('ROLLBACK');
+    holder.release();
+    expect((await db.pool.query('SELECT FROM rooms')).rowCount).toBe(0);
+  });
+
+  test.each([
+    ['at its next query', 0],
+    ['while it asks nothing', 100],
+  ])('a session killed under its user %s fails that user, and nobody else', async (_, waitMs) => {
+    const victim = await db.pool.connect();
+    const { rows } = await victim.query<{ pid: number }>('SELECT pg_backend_pid() AS pid');
+    await db.pool.query('SELECT pg_terminate_backend($1)', [rows[0]?.pid]);
+    await sleep(waitMs);
+    await expect(victim.query('SELECT 1')).rejects.toThrow();
+    victim.release();
+    expect((await db.pool.query('SELECT 1 AS one')).rows).toEqual([{ one: 1 }]);
+  });
+
+  test('a transaction left idle is ended by the server, and its connection is not used again', async () => {
+    const slow = db.prisma.$transaction(
+      async (tx) => {
+        await tx.$queryRaw`SELECT 1`;
+        await sleep(OPTIONS.transactionTimeoutMs + 500);
+        await tx.$queryRaw`SELECT 1`;
+      },
+      // So that the server's limit is what is met.
+      { timeout: 30_000 },
+    );
+    await expect(slow).rejects.toThrow();
+    expect(await db.prisma.$queryRaw`SELECT 1 AS one`).toEqual([{ one: 1 }]);
+  });
+
+  test('a wrong URL fails at once, without its password', async () => {
+    const url = new URL(test_.url);
+    url.password = 's3cret';
+    url.port = '1';
+    const error: unknown = await connectDatabase(url.toString(), OPTIONS).catch((reason: unknown) => reason);
+    expect(error).toBeInstanceOf(DatabaseUnavailable);
+    expect(String((error as Error).stack)).not.toContain('s3cret');
+  });
+
+  test('closing twice is closing', async () => {
+    const other = await connectDatabase(test_.url, OPTIONS);
+    await other.prisma.$queryRaw`SELECT 1`;
+    await Promise.all([other.close(), other.close()]);
+    await other.close();
+    expect(other.pool.ended).toBe(true);
+  });
+});
+
+test('a server older than 15 is refused by name, and 15 is not', () => {
+  const database = parseDatabaseUrl('postgres://app:s3cret@db.example/room');
+  expect(() => refuseOldServer(database, 140012)).toThrow(
+    'Postgres at db.example:5432/room is version 14; 15 or newer is needed',
+  );
+  expect(() => refuseOldServer(database, 150000)).not.toThrow();
+});
+
+describe('on a server that', () => {
+  const dir = mkdtempSync(join(tmpdir(), 'durable-room-postgres-'));
+  const start = (port?: number): Promise<EmbeddedPostgres> =>
+    startEmbeddedPostgres({ dir, port, durability: 'test', log: () => undefined });
+  let server: EmbeddedPostgres;
+  // Also what a failed test opened: jest would not end for it.
+  const opened: { close(): Promise<void> }[] = [];
+  afterEach(async () => {
+    for (const one of opened.splice(0).reverse()) await one.close();
+  });
+  beforeAll(async () => {
+    server = await start();
+    await migrateDatabase(server.url);
+  }, 60_000);
+  afterAll(async () => {
+    await server.stop();
+    rmSync(dir, { recursive: true, force: true });
+  });
+
+  test('restarts, the pool connects anew', async () => {
+    const db = await connectDatabase(server.url, OPTIONS);
+    opened.push(db);
+    await Promise.all(Array.from({ length: OPTIONS.poolSize }, () => db.pool.query('SELECT pg_sleep(0.05)')));
+    expect(db.pool.idleCount).toBe(OPTIONS.poolSize);
+    let inTransaction: (() => void) | undefined;
+    const begun = new Promise<void>((resolve) => (inTransaction = resolve));
+    const interrupted = db.prisma.$transaction(async (tx) => {
+      await tx.company.create({ data: { id: 'company_lost', slug: 'lost', name: 'Lost' } });
+      inTransaction?.();
+      await tx.$queryRaw`SELECT pg_sleep(1)::text`;
+    });
+    const failed = expect(interrupted).rejects.toThrow();
+    await begun;
+
+    await server.stop();
+    await failed;
+    await expect(db.pool.query('SELECT 1')).rejects.toMatchObject({ code: 'ECONNREFUSED' });
+    await expect(db.prisma.company.count()).rejects.toThrow();
+
+    server = await start(server.port);
+    // Nothing has to be waited for: every dead connection is out of the pool already.
+    expect(await db.prisma.company.count()).toBe(0);
+    expect((await db.pool.query('SHOW lock_timeout')).rows).toEqual([{ lock_timeout: '300ms' }]);
+    await db.prisma.$transaction((tx) => tx.company.create({ data: { id: 'company_1', slug: 'a', name: 'A' } }));
+    expect(await db.prisma.company.count()).toBe(1);
+  }, 60_000);
+
+  test('falls silent, the pool gives its connections up and connects anew', async () => {
+    const gate = await openTcpGate(server.port);
+    const url = new URL(server.url);
+    url.port = String(gate.port);
+    // The least that is waited for an answer is five seconds more.
+    const db = await connectDatabase(url.toString(), { ...OPTIONS, statementTimeoutMs: 200 });
+    // The gate first: closing the pool waits for a connection that is still out.
+    opened.push(db, gate);
+    let answered: (() => void) | undefined;
+    let silence: (() => void) | undefined;
+    const begun = new Promise<void>((resolve) => (answered = resolve));
+    const silent = new Promise<void>((resolve) => (silence = resolve));
+    const transaction = db.prisma.$transaction(
+      async (tx) => {
+        await tx.$queryRaw`SELECT 1`;
+        answered?.();
+        await silent;
+        await tx.$queryRaw`SELECT 1`;
+      },
+      { timeout: 30_000 },
+    );
+    await begun;
+    gate.fallSilent();
+    silence?.();
+    await Promise.all([
+      expect(transaction).rejects.toThrow(),
+      expect(db.pool.query('SELECT 1')).rejects.toThrow(),
+      expect(db.prisma.company.count()).rejects.toThrow(),
+    ]);
+
+    gate.open();
+    expect(await succeedsWithin(2_000, () => db.prisma.$queryRaw`SELECT 1 AS one`)).toEqual([{ one: 1 }]);
+    const all = Array.from({ length: OPTIONS.poolSize }, () => db.pool.query('SELECT pg_sleep(0.05)'));
+    await expect(Promise.all(all)).resolves.toHaveLength(OPTIONS.poolSize);
+  }, 60_000);
+
+  test('asks for a password gets it, and a wrong one is refused without being repeated', async () => {
+    const url = new URL(server.url);
+    url.password = 'wr0ng-s3cret';
+    const error: unknown = await migrateDatabase(url.toString()).catch((reason: unknown) => reason);
+    expect(error).toBeInstanceOf(DatabaseUnavailable);
+    expect((error as Error).message).toMatch(/refused the user or the password/);
+    expect(String((error as Error).stack)).not.toContain('s3cret');
+  });
+});
