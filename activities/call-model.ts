@@ -46,7 +46,7 @@ export function createCallModel(deps: ActivityDeps) {
         break;
     }
     const answer = await ask(deps, claim);
-    const stored = await endRequest(deps.db, execution, run, claim.number, recordOf(answer));
+    const stored = await endRequest(deps.db, execution, run, claim.number, recordOf(answer), claim.target);
     if (stored !== null) return replied(stored);
     return conclude(answer, claim);
   };
@@ -63,7 +63,9 @@ function conclude(answer: ModelAnswer, claim: Extract<RequestClaim, { kind: 'sen
       });
     }
     case 'aborted':
-      throw new CancelledFailure('the model request was aborted');
+      // Only a cancellation ends the call. A worker that stops, or an operator who pauses, hands it on to another attempt.
+      if (Context.current().cancellationDetails?.cancelRequested) throw new CancelledFailure('the run was cancelled');
+      throw ApplicationFailure.create({ type: FAILURE.transient, message: 'the attempt was interrupted' });
     case 'busy':
     case 'refused':
     case 'failed':
@@ -75,7 +77,9 @@ function conclude(answer: ModelAnswer, claim: Extract<RequestClaim, { kind: 'sen
 // Everything that the key passes through is in this function and in the provider's folder.
 async function ask(deps: ActivityDeps, claim: Extract<RequestClaim, { kind: 'send' }>): Promise<ModelAnswer> {
   const { target, context } = claim;
-  if (target.model === null || target.keyId === null || target.baseUrl === null || target.sealedSecret === null) {
+  // No fault of the key's, which other agents may share.
+  if (target.model === null) return { kind: 'refused', code: 'unknown_model', status: null, providerCode: null };
+  if (target.keyId === null || target.baseUrl === null || target.sealedSecret === null) {
     return { kind: 'refused', code: 'key_rejected', status: null, providerCode: null };
   }
   let apiKey: string;

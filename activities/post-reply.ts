@@ -1,5 +1,6 @@
 // The first acting step: the reply reaches the room.
 
+import { InvalidInput } from '../prisma/store/errors';
 import { stageMessage } from '../prisma/store/messages';
 import { actOnce } from '../prisma/store/runs';
 import type { StepResult } from '../workflows/contract';
@@ -12,15 +13,21 @@ export function createPostReply({ db }: ActivityDeps) {
     stepResult(
       await actOnce(db, currentExecution(), run, step, async ({ tx, draft, run: locked, around, reply }) => {
         if (reply.reply === null) throw new Error('the stored reply says nothing');
-        const staged = await stageMessage(tx, draft, around.room, {
+        const message = {
           author: around.author,
           text: reply.reply,
           mentions: [],
           hop: locked.hop,
           runId: locked.id,
           refersTo: locked.messageId,
-        });
-        return { state: 'done', effectId: staged.messageId };
+        };
+        try {
+          return { state: 'done', effectId: (await stageMessage(tx, draft, around.room, message)).messageId };
+        } catch (error) {
+          // It addresses more agents than a message may wake. Found before anything was staged.
+          if (error instanceof InvalidInput) return { state: 'failed', code: 'reply_invalid' };
+          throw error;
+        }
       }),
     );
 }

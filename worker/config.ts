@@ -79,17 +79,18 @@ export function readWorkerConfig(env: Record<string, string | undefined>): Worke
 }
 
 /**
- * Postgres's own time limits within a step's: it gives up first, so that an attempt which Temporal gave up on does not go
- * on holding locks.
+ * Postgres's own time limits within a step's, and within the 10 s of a claim or a closing: it gives up first, so that an
+ * attempt which Temporal gave up on does not go on holding locks.
  */
 export function databaseTimeouts(stepMs: number): {
   lockTimeoutMs: number;
   statementTimeoutMs: number;
   transactionTimeoutMs: number;
 } {
+  const withinMs = Math.min(stepMs, 10_000);
   return {
-    lockTimeoutMs: Math.round(stepMs * 0.3),
-    statementTimeoutMs: Math.round(stepMs * 0.5),
-    transactionTimeoutMs: Math.round(stepMs * 0.8),
+    lockTimeoutMs: Math.round(withinMs * 0.3),
+    statementTimeoutMs: Math.round(withinMs * 0.5),
+    transactionTimeoutMs: Math.round(withinMs * 0.8),
   };
 }

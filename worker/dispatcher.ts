@@ -3,7 +3,7 @@
 import { WorkflowExecutionAlreadyStartedError, type Client, type WorkflowClient } from '@temporalio/client';
 import { defineSearchAttributeKey, TypedSearchAttributes } from '@temporalio/common';
 import type { Db } from '../prisma/store/transaction';
-import { deliverWakes, markStarted, takeUnstartedWakes, type DeliveredWake } from '../prisma/store/wakes';
+import { deliverWakes, markStarted, type DeliveredWake } from '../prisma/store/wakes';
 import { WORKFLOW_TYPE, wakeWorkflowId, type AgentRunInput } from '../workflows/contract';
 import { AGENT_ID, COMPANY_ID, ROOM_ID, RUN_STATE } from '../workflows/search-attributes';
 
@@ -36,11 +36,9 @@ export interface DispatchPass {
   readonly full: boolean;
 }
 
-/** One pass: delivers pending wakes, takes those whose start is due again, and starts them all at once. */
+/** One pass: takes the wakes that are due, pending or not yet acknowledged, and starts them all at once. */
 export async function dispatchOnce(deps: DispatcherDeps): Promise<DispatchPass> {
-  const delivered = await deliverWakes(deps.db, BATCH);
-  const due = delivered.length < BATCH ? await takeUnstartedWakes(deps.db, BATCH - delivered.length) : [];
-  const wakes = [...delivered, ...due];
+  const wakes = await deliverWakes(deps.db, BATCH);
   if (wakes.length === 0) return { started: 0, failed: 0, full: false };
   const outcomes = await Promise.all(wakes.map((wake) => start(deps, wake)));
   const started = wakes.filter((_, index) => outcomes[index]);

@@ -2,7 +2,7 @@
 // supervisor that started it is gone.
 
 import pino from 'pino';
-import { DefaultLogger, Runtime } from '@temporalio/worker';
+import { DefaultLogger, makeTelemetryFilterString, Runtime } from '@temporalio/worker';
 import { readWorkerConfig } from './config';
 import { startWorkerService, type Seams } from './service';
 import { connectTemporal } from './temporal';
@@ -20,6 +20,10 @@ export async function runWorkerProcess(
     logger: new DefaultLogger('WARN', ({ level, message, meta }) =>
       log[level === 'ERROR' ? 'error' : 'warn']({ sdk: meta }, message),
     ),
+    // The SDK's core writes through the same log, and not beside it.
+    telemetryOptions: {
+      logging: { forward: {}, filter: makeTelemetryFilterString({ core: 'WARN', other: 'ERROR' }) },
+    },
   });
   const set = Object.entries(environment).filter((pair): pair is [string, string] => !!pair[1]);
   const temporal = await connectTemporal(Object.fromEntries(set));

@@ -142,7 +142,9 @@ function ended(run: string, ending: Ending): AgentRunResult {
 }
 
 function reasonOf(error: unknown, step: string | undefined, pastDeadline: boolean): CloseReason {
-  if (isCancellation(error)) return pastDeadline ? { kind: 'timed_out' } : { kind: 'cancelled' };
+  // A cancellation that came while an attempt was failing shows only in why that attempt was the last.
+  const isLast = error instanceof ActivityFailure && error.retryState === 'CANCEL_REQUESTED';
+  if (isLast || isCancellation(error)) return pastDeadline ? { kind: 'timed_out' } : { kind: 'cancelled' };
   const at = step === undefined ? {} : { step };
   if (error instanceof ActivityFailure) {
     if (pastDeadline || error.retryState === 'TIMEOUT') return { kind: 'timed_out' };

@@ -8,6 +8,8 @@ import { renameOnRosters } from './roster';
 import type { Reader, Tx } from './transaction';
 import type { Viewer } from './viewer';
 
+export type { Agent };
+
 export interface AgentSettings {
   readonly name: string;
   readonly alwaysOn: boolean;

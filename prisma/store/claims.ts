@@ -25,6 +25,7 @@ export type ClaimRefusal = 'already_claimed' | 'no_wake' | 'not_delivered' | 'su
 
 interface WakeFacts {
   readonly wakeId: string;
+  readonly state: WakeState;
   readonly roomId: string;
   readonly companyId: string;
   readonly taskId: string | null;
@@ -55,9 +56,7 @@ export async function claimMessage(
   return inTransaction(db, async (tx) => {
     const facts = await lockWakeFacts(tx, wake);
     if (!facts) return { kind: 'refused', why: 'no_wake', runId: null };
-    const [locked] = await tx.$queryRaw<{ state: WakeState }[]>`
-      SELECT state FROM wakes WHERE id = ${facts.wakeId} FOR NO KEY UPDATE`;
-    switch (locked?.state) {
+    switch (facts.state) {
       case 'claimed':
         return meetClaim(tx, execution, wake);
       case 'delivered':
@@ -65,7 +64,6 @@ export async function claimMessage(
       case 'suppressed':
         return { kind: 'refused', why: 'suppressed', runId: null };
       case 'pending':
-      case undefined:
         return { kind: 'refused', why: 'not_delivered', runId: null };
     }
     const runId = await insertClaim(tx, facts, wake, execution, limits.timeLimitMs);
@@ -99,10 +97,7 @@ export async function claimAsLost(
 ): Promise<string | null> {
   return inTransaction(db, async (tx) => {
     const facts = await lockWakeFacts(tx, wake);
-    if (!facts) return null;
-    const [locked] = await tx.$queryRaw<{ state: string }[]>`
-      SELECT state FROM wakes WHERE id = ${facts.wakeId} FOR NO KEY UPDATE`;
-    if (locked?.state !== 'delivered') return null;
+    if (facts?.state !== 'delivered') return null;
     const execution = { workflowId: wake.workflowId, temporalRunId: null };
     const runId = await insertClaim(tx, facts, wake, execution, limits.timeLimitMs);
     if (runId === null) return null;
@@ -113,10 +108,18 @@ export async function claimAsLost(
   });
 }
 
-// Locks membership and roster, so that leaving and removal wait for the claim, or the claim sees them.
+// Locks membership and roster, so that leaving, closing and removal wait for the claim, or the claim sees them; then the
+// wake. Two statements: one that had to wait for a lock reads everything else as it was before the wait.
 async function lockWakeFacts(tx: Tx, wake: { agentId: string; messageId: string }): Promise<WakeFacts | undefined> {
+  await tx.$queryRaw`
+    SELECT 1 AS locked
+    FROM wakes w
+    JOIN room_members m ON m.room_id = w.room_id AND m.company_id = w.company_id
+    JOIN room_agents ra ON ra.room_id = w.room_id AND ra.agent_id = w.agent_id
+    WHERE w.agent_id = ${wake.agentId} AND w.message_id = ${wake.messageId}
+    FOR SHARE OF m, ra`;
   const [facts] = await tx.$queryRaw<WakeFacts[]>`
-    SELECT w.id AS "wakeId", w.room_id AS "roomId", w.company_id AS "companyId", w.task_id AS "taskId", w.hop,
+    SELECT w.id AS "wakeId", w.state, w.room_id AS "roomId", w.company_id AS "companyId", w.task_id AS "taskId", w.hop,
            r.on_crash AS "onCrash", a.name AS "agentName",
            r.closed_at IS NOT NULL AS "roomClosed", r.paused_at IS NOT NULL AS "roomPaused",
            m.left_at IS NULL AS "isMember", ra.removed_at IS NULL AS "onRoster",
@@ -131,7 +134,7 @@ async function lockWakeFacts(tx: Tx, wake: { agentId: string; messageId: string 
     JOIN room_agents ra ON ra.room_id = w.room_id AND ra.agent_id = w.agent_id
     LEFT JOIN model_keys k ON k.id = a.model_key_id
     WHERE w.agent_id = ${wake.agentId} AND w.message_id = ${wake.messageId}
-    FOR SHARE OF m, ra`;
+    FOR NO KEY UPDATE OF w`;
   return facts;
 }
 

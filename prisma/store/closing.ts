@@ -15,7 +15,8 @@ export interface RecordedStep extends StepRecord {
  * Closes a run and stages its `run_ended` event, and returns its ending.
  *
  * Computed from what Postgres holds, plus the closer's reason; never from what a workflow believes. Erases the rendered
- * context and marks requests that nobody answered. `steps` saves the caller who has just read them a statement.
+ * context and marks requests that nobody answered. `last` is the step that the caller has just done: its row is written
+ * here, in the same statement, beside those of the steps that had none.
  */
 export async function closeLockedRun(
   tx: Tx,
@@ -23,9 +24,9 @@ export async function closeLockedRun(
   run: LockedRun,
   reason: CloseReason,
   cancelled: { by: string; why: string } | null,
-  steps?: readonly RecordedStep[],
+  last?: { readonly step: Step; readonly record: RecordedStep; readonly before: readonly RecordedStep[] },
 ): Promise<Ending> {
-  const done = steps ?? (await loadSteps(tx, run.id));
+  const done = last ? [...last.before, last.record] : await loadSteps(tx, run.id);
   const requests = run.reply === null ? await loadRequests(tx, run.id) : { records: [], limit: 0, retryAt: null };
   const { ending, code, missing } = computeEnding(
     {
@@ -37,22 +38,17 @@ export async function closeLockedRun(
     },
     reason,
   );
-  const rows = missing.map(({ step, state, code: stepCode }) => ({
-    step_key: step.key,
-    position: step.position,
-    kind: step.kind,
-    state,
-    code: stepCode,
-  }));
+  const rows = missing.map(({ step, ...record }) => stepColumns(step, { ...record, effectId: null }));
+  if (last) rows.push(stepColumns(last.step, last.record));
   await tx.$executeRaw`
     WITH unanswered AS (
       UPDATE model_requests SET outcome = 'unknown', code = 'unknown', ended_at = clock_timestamp()
       WHERE run_id = ${run.id} AND outcome = 'in_flight'
-    ), missing AS (
-      INSERT INTO run_steps (run_id, step_key, position, kind, state, code)
-      SELECT ${run.id}, x.step_key, x.position, x.kind, x.state, x.code
+    ), steps AS (
+      INSERT INTO run_steps (run_id, step_key, position, kind, state, code, effect_id)
+      SELECT ${run.id}, x.step_key, x.position, x.kind, x.state, x.code, x.effect_id
       FROM jsonb_to_recordset(${JSON.stringify(rows)}::jsonb)
-           AS x(step_key text, position int, kind text, state text, code text)
+           AS x(step_key text, position int, kind text, state text, code text, effect_id text)
     )
     UPDATE runs SET state = 'closed', ending = ${ending}, code = ${code}, closed_at = clock_timestamp(), context = NULL,
                     cancelled_by = ${cancelled?.by ?? null}, cancel_reason = ${cancelled?.why ?? null},
@@ -80,6 +76,17 @@ export async function insertStep(tx: Tx, runId: string, step: Step, record: Reco
   await tx.$executeRaw`
     INSERT INTO run_steps (run_id, step_key, position, kind, state, code, effect_id)
     VALUES (${runId}, ${step.key}, ${step.position}, ${step.kind}, ${record.state}, ${record.code}, ${record.effectId})`;
+}
+
+function stepColumns(step: Step, record: RecordedStep) {
+  return {
+    step_key: step.key,
+    position: step.position,
+    kind: step.kind,
+    state: record.state,
+    code: record.code,
+    effect_id: record.effectId,
+  };
 }
 
 async function loadRequests(

@@ -145,131 +145,57 @@ export class RoomDraft {
   /**
    * Writes what was staged and returns where each event stands, in the order in which they were staged.
    *
-   * Runs in the caller's transaction and takes the room's lock: nothing that takes another lock may come after it.
+   * One statement, in the caller's transaction. It takes the room's row lock: numbers are handed out and the clock is read
+   * under it, so that within a room neither seq nor time ever runs backwards. Nothing that takes another lock may come
+   * after it. A resource made here, whose time is null, gets the time of its event.
    */
   async append(tx: Tx): Promise<AppendedEvent[]> {
     if (this.isEmpty) return [];
-    const appended = await this.appendEvents(tx);
-    if (this.messages.length > 0 || this.memory.length > 0) await this.insertRows(tx, appended);
-    return appended;
-  }
-
-  // One statement: numbers are handed out under the room's row lock, and the clock is read after it was taken,
-  // so that within a room neither seq nor time ever runs backwards. Resources get their seq and time written in.
-  private async appendEvents(tx: Tx): Promise<AppendedEvent[]> {
-    const rows = this.events.map((event) => ({
-      id: event.id,
-      type: event.type,
-      company_id: event.author?.companyId ?? event.companyId ?? null,
-      author_kind: event.author?.kind ?? 'system',
-      author_id: event.author?.id ?? null,
-      author_name: event.author?.name ?? null,
-      subject_id: event.subjectId,
-      data: event.data,
-    }));
-    const appended = await tx.$queryRaw<AppendedEvent[]>`
-      WITH room AS (
-        UPDATE rooms SET last_seq = last_seq + ${rows.length} WHERE id = ${this.roomId}
-        RETURNING last_seq - ${rows.length} AS base, clock_timestamp()::timestamptz(3) AS at
-      )
-      INSERT INTO room_events (room_id, seq, id, type, company_id, author_kind, author_id, author_name, subject_id, data, at)
-      SELECT ${this.roomId}, room.base + n, e->>'id', e->>'type', e->>'company_id', e->>'author_kind', e->>'author_id',
-             e->>'author_name', e->>'subject_id',
-             CASE WHEN e->'data' ? 'created_at'
-               THEN e->'data' || jsonb_build_object('created_at',
-                 to_char(room.at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'))
-               ELSE e->'data' END,
-             room.at
-      FROM room, jsonb_array_elements(${JSON.stringify(rows)}::jsonb) WITH ORDINALITY AS x(e, n)
-      RETURNING id, seq, at`;
-    if (appended.length !== rows.length) throw new Error('room events were appended to no room');
-    const byId = new Map(appended.map((event) => [event.id, event]));
-    return this.events.map((event) => byId.get(event.id) as AppendedEvent);
-  }
-
-  // One statement for all the rest. Notifying costs a lock on commit, so it is done only when a wake is pending.
-  private async insertRows(tx: Tx, appended: readonly AppendedEvent[]): Promise<void> {
-    const seqs = new Map(appended.map((event) => [event.id, event.seq]));
-    const at = (appended[0] as AppendedEvent).at;
-    const messages = this.messages.map((message) => ({
-      id: message.id,
-      seq: Number(seqs.get(message.eventId)),
-      kind: message.kind,
-      ...authorColumns(message.author),
-      text: message.text,
-      hop: message.hop,
-      task_id: message.taskId,
-      run_id: message.runId,
-      refers_to: message.refersTo,
-    }));
-    const addressees = this.messages.flatMap((message) =>
-      message.addressees.map((agentId) => ({
-        message_id: message.id,
-        agent_id: agentId,
-        seq: Number(seqs.get(message.eventId)),
-      })),
-    );
-    const tasks = this.tasks.map((task) => ({
-      id: task.id,
-      card_message_id: task.cardMessageId,
-      sender_kind: task.sender.kind,
-      sender_id: task.sender.id,
-      sender_name: task.sender.name,
-      sender_company_id: task.sender.companyId,
-      recipient_agent_id: task.recipientAgentId,
-      goal: task.goal,
-      acceptance_criteria: task.acceptanceCriteria,
-      priority: task.priority,
-      deadline: task.deadline,
-      memory_refs: task.memoryRefs,
-      attachments: task.attachments,
-      run_id: task.runId,
-    }));
-    const memory = this.memory.map((entry) => ({
-      id: entry.id,
-      ...authorColumns(entry.author),
-      category: entry.category,
-      tags: entry.tags,
-      content: entry.content,
-      visibility: entry.visibility,
-      run_id: entry.runId,
-    }));
-    const wakes = this.wakes.map((wake) => ({
-      id: wake.id,
-      agent_id: wake.agentId,
-      message_id: wake.messageId,
-      company_id: wake.companyId,
-      task_id: wake.taskId,
-      hop: wake.hop,
-      state: wake.reason === null ? 'pending' : 'suppressed',
-      reason: wake.reason,
-    }));
-    const rows = JSON.stringify({ messages, addressees, tasks, memory, wakes });
+    const rows = this.rows();
+    // Notifying costs a lock on commit, so it is done only when a wake is pending.
     const pending = this.wakes.some((wake) => wake.reason === null);
-    await tx.$queryRaw`
-      WITH input AS (SELECT ${rows}::jsonb AS j),
+    const appended = await tx.$queryRaw<AppendedEvent[]>`
+      WITH input AS MATERIALIZED (SELECT ${JSON.stringify(rows)}::jsonb AS j),
+      room AS (
+        UPDATE rooms SET last_seq = last_seq + ${rows.events.length} WHERE id = ${this.roomId}
+        RETURNING id, last_seq - ${rows.events.length} AS base, clock_timestamp()::timestamptz(3) AS at
+      ),
+      appended AS (
+        INSERT INTO room_events (room_id, seq, id, type, company_id, author_kind, author_id, author_name, subject_id, data, at)
+        SELECT room.id, room.base + n, e->>'id', e->>'type', e->>'company_id', e->>'author_kind', e->>'author_id',
+               e->>'author_name', e->>'subject_id',
+               CASE WHEN e->'data'->'created_at' = 'null'
+                 THEN e->'data' || jsonb_build_object('created_at',
+                   to_char(room.at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'))
+                 ELSE e->'data' END,
+               room.at
+        FROM room, input, jsonb_array_elements(j->'events') WITH ORDINALITY AS x(e, n)
+        RETURNING id, seq, at
+      ),
       new_messages AS (
         INSERT INTO messages (id, room_id, seq, kind, company_id, author_kind, author_id, author_name, text, hop,
                               task_id, run_id, refers_to, created_at)
-        SELECT x.id, ${this.roomId}, x.seq, x.kind, x.company_id, x.author_kind, x.author_id, x.author_name, x.text,
-               x.hop, x.task_id, x.run_id, x.refers_to, ${at}
-        FROM input, jsonb_to_recordset(j->'messages') AS x(id text, seq bigint, kind text, company_id text,
+        SELECT x.id, ${this.roomId}, a.seq, x.kind, x.company_id, x.author_kind, x.author_id, x.author_name, x.text,
+               x.hop, x.task_id, x.run_id, x.refers_to, a.at
+        FROM input, jsonb_to_recordset(j->'messages') AS x(id text, event_id text, kind text, company_id text,
              author_kind text, author_id text, author_name text, text text, hop int, task_id text, run_id text,
              refers_to text)
+        JOIN appended a ON a.id = x.event_id
       ),
       new_addressees AS (
         INSERT INTO message_addressees (message_id, agent_id, room_id, seq)
-        SELECT x.message_id, x.agent_id, ${this.roomId}, x.seq
-        FROM input, jsonb_to_recordset(j->'addressees') AS x(message_id text, agent_id text, seq bigint)
+        SELECT x.message_id, x.agent_id, ${this.roomId}, a.seq
+        FROM input, jsonb_to_recordset(j->'addressees') AS x(message_id text, agent_id text, event_id text)
+        JOIN appended a ON a.id = x.event_id
       ),
       new_tasks AS (
         INSERT INTO tasks (id, room_id, card_message_id, sender_kind, sender_id, sender_name, sender_company_id,
                            recipient_agent_id, goal, acceptance_criteria, priority, deadline, memory_refs,
                            attachments, run_id, created_at)
-        SELECT x.id, ${this.roomId}, x.card_message_id, x.sender_kind, x.sender_id, x.sender_name,
+        SELECT x.id, room.id, x.card_message_id, x.sender_kind, x.sender_id, x.sender_name,
                x.sender_company_id, x.recipient_agent_id, x.goal, x.acceptance_criteria, x.priority, x.deadline,
-               x.memory_refs, x.attachments, x.run_id, ${at}
-        FROM input, jsonb_to_recordset(j->'tasks') AS x(id text, card_message_id text, sender_kind text,
+               x.memory_refs, x.attachments, x.run_id, room.at
+        FROM room, input, jsonb_to_recordset(j->'tasks') AS x(id text, card_message_id text, sender_kind text,
              sender_id text, sender_name text, sender_company_id text, recipient_agent_id text, goal text,
              acceptance_criteria text[], priority text, deadline text, memory_refs text[], attachments text[],
              run_id text)
@@ -277,19 +203,92 @@ export class RoomDraft {
       new_memory AS (
         INSERT INTO memory_entries (id, room_id, company_id, author_kind, author_id, author_name, category, tags,
                                     content, visibility, run_id, created_at)
-        SELECT x.id, ${this.roomId}, x.company_id, x.author_kind, x.author_id, x.author_name, x.category, x.tags,
-               x.content, x.visibility, x.run_id, ${at}
-        FROM input, jsonb_to_recordset(j->'memory') AS x(id text, company_id text, author_kind text, author_id text,
-             author_name text, category text, tags text[], content text, visibility text, run_id text)
+        SELECT x.id, room.id, x.company_id, x.author_kind, x.author_id, x.author_name, x.category, x.tags,
+               x.content, x.visibility, x.run_id, room.at
+        FROM room, input, jsonb_to_recordset(j->'memory') AS x(id text, company_id text, author_kind text,
+             author_id text, author_name text, category text, tags text[], content text, visibility text,
+             run_id text)
       ),
       new_wakes AS (
         INSERT INTO wakes (id, agent_id, message_id, room_id, company_id, task_id, hop, state, reason, created_at)
-        SELECT x.id, x.agent_id, x.message_id, ${this.roomId}, x.company_id, x.task_id, x.hop, x.state, x.reason,
-               ${at}
-        FROM input, jsonb_to_recordset(j->'wakes') AS x(id text, agent_id text, message_id text, company_id text,
-             task_id text, hop int, state text, reason text)
+        SELECT x.id, x.agent_id, x.message_id, room.id, x.company_id, x.task_id, x.hop, x.state, x.reason, room.at
+        FROM room, input, jsonb_to_recordset(j->'wakes') AS x(id text, agent_id text, message_id text,
+             company_id text, task_id text, hop int, state text, reason text)
       )
-      SELECT CASE WHEN ${pending} THEN pg_notify(${WAKES_CHANNEL}, '')::text END`;
+      SELECT id, seq, at, CASE WHEN ${pending} THEN pg_notify(${WAKES_CHANNEL}, '')::text END AS notified
+      FROM appended`;
+    if (appended.length !== rows.events.length) throw new Error('room events were appended to no room');
+    const byId = new Map(appended.map(({ id, seq, at }) => [id, { id, seq, at }]));
+    return this.events.map((event) => byId.get(event.id) as AppendedEvent);
+  }
+
+  // What was staged, as the columns of its tables.
+  private rows() {
+    return {
+      events: this.events.map((event) => ({
+        id: event.id,
+        type: event.type,
+        company_id: event.author?.companyId ?? event.companyId ?? null,
+        author_kind: event.author?.kind ?? 'system',
+        author_id: event.author?.id ?? null,
+        author_name: event.author?.name ?? null,
+        subject_id: event.subjectId,
+        data: event.data,
+      })),
+      messages: this.messages.map((message) => ({
+        id: message.id,
+        event_id: message.eventId,
+        kind: message.kind,
+        ...authorColumns(message.author),
+        text: message.text,
+        hop: message.hop,
+        task_id: message.taskId,
+        run_id: message.runId,
+        refers_to: message.refersTo,
+      })),
+      addressees: this.messages.flatMap((message) =>
+        message.addressees.map((agentId) => ({
+          message_id: message.id,
+          agent_id: agentId,
+          event_id: message.eventId,
+        })),
+      ),
+      tasks: this.tasks.map((task) => ({
+        id: task.id,
+        card_message_id: task.cardMessageId,
+        sender_kind: task.sender.kind,
+        sender_id: task.sender.id,
+        sender_name: task.sender.name,
+        sender_company_id: task.sender.companyId,
+        recipient_agent_id: task.recipientAgentId,
+        goal: task.goal,
+        acceptance_criteria: task.acceptanceCriteria,
+        priority: task.priority,
+        deadline: task.deadline,
+        memory_refs: task.memoryRefs,
+        attachments: task.attachments,
+        run_id: task.runId,
+      })),
+      memory: this.memory.map((entry) => ({
+        id: entry.id,
+        ...authorColumns(entry.author),
+        category: entry.category,
+        tags: entry.tags,
+        content: entry.content,
+        visibility: entry.visibility,
+        run_id: entry.runId,
+      })),
+      wakes: this.wakes.map((wake) => ({
+        id: wake.id,
+        agent_id: wake.agentId,
+        message_id: wake.messageId,
+        company_id: wake.companyId,
+        task_id: wake.taskId,
+        hop: wake.hop,
+        state: wake.reason === null ? 'pending' : 'suppressed',
+        reason: wake.reason,
+      })),
+    };
   }
 }
 

@@ -4,12 +4,13 @@
 
 import { createHash } from 'node:crypto';
 import { MODEL_REQUESTS_LIMIT, type DeclaredReply, type Ending, type Rights } from '../../workflows/contract';
+import { Prisma } from '../generated/client';
 import type { Execution } from './claims';
 import { closeLockedRun } from './closing';
 import { RoomDraft } from './draft';
 import { Fenced } from './errors';
-import { countFenced, lockOwnRun, lockSurroundings } from './runs';
-import { loadRoomView, type RoomView } from './room-view';
+import { countFenced, lockOwnRun, lockOwnRunAndSurroundings, type LockedRun } from './runs';
+import { roomView, type RoomView } from './room-view';
 import { inTransaction, type Db, type Tx } from './transaction';
 
 /** The agent's model, and its key, still sealed. */
@@ -73,9 +74,9 @@ export async function claimRequest(
   render: (view: RoomView) => { context: RenderedContext; manifest: Record<string, unknown> },
 ): Promise<RequestClaim> {
   const claim = await inTransaction(db, async (tx): Promise<RequestClaim | 'not_mine'> => {
-    const around = await lockSurroundings(tx, runId);
-    const run = around && (await lockOwnRun(tx, execution, runId));
-    if (!run) return 'not_mine';
+    const own = await lockOwnRunAndSurroundings(tx, execution, runId);
+    if (!own) return 'not_mine';
+    const { run, around } = own;
     if (run.reply !== null && run.rights !== null && run.replySha256 !== null) {
       return { kind: 'reply', reply: run.reply, sha256: run.replySha256, rights: run.rights };
     }
@@ -87,7 +88,7 @@ export async function claimRequest(
       await draft.append(tx);
       return { kind: 'closed', ending };
     }
-    const { target, last } = await loadTarget(tx, runId);
+    const { target, last, view } = await loadTarget(tx, run);
     const limit = target.ownerSupplied ? 1 : MODEL_REQUESTS_LIMIT;
     const number = (last?.number ?? 0) + 1;
     const mayAskAgain = last === null || ['retry', 'unknown', 'in_flight', 'aborted'].includes(last.outcome);
@@ -98,18 +99,18 @@ export async function claimRequest(
     let context = run.context as RenderedContext | null;
     let manifest: Record<string, unknown> | null = null;
     if (context === null) {
-      const rendered = render(await loadRoomView(tx, run));
-      ({ context, manifest } = rendered);
+      if (view === null) throw new Error('a room is read for one run of one company');
+      ({ context, manifest } = render(view));
     }
     await tx.$executeRaw`
       WITH unanswered AS (
         UPDATE model_requests SET outcome = 'unknown', code = 'unknown', ended_at = clock_timestamp()
         WHERE run_id = ${runId} AND outcome = 'in_flight'
       ), stored AS (
-        UPDATE runs SET context = ${JSON.stringify(context)}::jsonb,
+        UPDATE runs SET context = coalesce(context, ${manifest === null ? null : JSON.stringify(context)}::jsonb),
                         manifest = coalesce(manifest, ${manifest === null ? null : JSON.stringify(manifest)}::jsonb),
                         model = ${target.model}, model_key_id = ${target.keyId}, model_key_version = ${target.keyVersion}
-        WHERE id = ${runId} AND ${manifest !== null}
+        WHERE id = ${runId}
       )
       INSERT INTO model_requests (run_id, number) VALUES (${runId}, ${number})`;
     return { kind: 'send', number, limit, target, context };
@@ -124,7 +125,8 @@ export async function claimRequest(
 /**
  * Records how a request ended and, with the first reply, the reply and the agent's rights at this moment.
  *
- * Returns the reply that the run has now, whoever stored it, or null. One statement.
+ * Returns the reply that the run has now, whoever stored it, or null. One statement. A refusal marks the key it was sent
+ * with (`sentWith`) in that version, whichever the agent has by now.
  * @throws Fenced, Transient
  */
 export async function endRequest(
@@ -133,6 +135,7 @@ export async function endRequest(
   runId: string,
   number: number,
   result: RequestResult,
+  sentWith: Pick<ModelTarget, 'keyId' | 'keyVersion'> | null = null,
 ): Promise<StoredReply | null> {
   const reply = result.reply === null ? null : JSON.stringify(result.reply);
   const sha256 = reply === null ? null : createHash('sha256').update(reply).digest('hex');
@@ -150,7 +153,7 @@ export async function endRequest(
             ELSE rights END
         WHERE id = ${runId} AND temporal_run_id = ${execution.temporalRunId}
           AND workflow_id = ${execution.workflowId} AND state = 'open'
-        RETURNING id, reply, reply_sha256, rights, model_key_id, model_key_version
+        RETURNING id, reply, reply_sha256, rights
       ), request AS (
         UPDATE model_requests SET outcome = ${result.outcome}, code = ${result.code},
           http_status = ${result.httpStatus}::int, provider_code = ${result.providerCode},
@@ -159,7 +162,8 @@ export async function endRequest(
         FROM run WHERE run_id = run.id AND number = ${number}
       ), rejected AS (
         UPDATE model_keys SET rejected_version = version
-        FROM run WHERE ${keyRejected} AND model_keys.id = run.model_key_id AND version = run.model_key_version
+        FROM run WHERE ${keyRejected} AND model_keys.id = ${sentWith?.keyId ?? null}
+          AND version = ${sentWith?.keyVersion ?? null}::int
       )
       SELECT reply, reply_sha256 AS sha256, rights FROM run`;
     return rows[0];
@@ -182,23 +186,32 @@ async function storedOrFenced(db: Db, execution: Execution, runId: string): Prom
   return { reply: run.reply, sha256: run.replySha256, rights: run.rights };
 }
 
+// With the room as it stands, for the first request of a run; every later one sends the context that this one stored.
 async function loadTarget(
   tx: Tx,
-  runId: string,
-): Promise<{ target: ModelTarget; last: { number: number; outcome: string } | null }> {
-  const [row] = await tx.$queryRaw<(ModelTarget & { number: number | null; outcome: string | null })[]>`
+  run: LockedRun,
+): Promise<{ target: ModelTarget; last: LastRequest | null; view: RoomView | null }> {
+  const view = run.context === null ? Prisma.sql`(${roomView(run)})` : Prisma.sql`NULL::jsonb`;
+  const [row] = await tx.$queryRaw<
+    (ModelTarget & { number: number | null; outcome: string | null; view: RoomView | null })[]
+  >`
     SELECT a.model, k.id AS "keyId", k.version AS "keyVersion", k.base_url AS "baseUrl",
            CASE WHEN k.revoked_at IS NULL THEN k.sealed_secret END AS "sealedSecret",
-           coalesce(k.owner_supplied, false) AS "ownerSupplied", q.number, q.outcome
+           coalesce(k.owner_supplied, false) AS "ownerSupplied", q.number, q.outcome, ${view} AS view
     FROM runs r JOIN agents a ON a.id = r.agent_id
     LEFT JOIN model_keys k ON k.id = a.model_key_id
     LEFT JOIN LATERAL (
       SELECT number, outcome FROM model_requests WHERE run_id = r.id ORDER BY number DESC LIMIT 1
     ) q ON true
-    WHERE r.id = ${runId}`;
+    WHERE r.id = ${run.id}`;
   if (!row) throw new Error('no such run');
-  const { number, outcome, ...target } = row;
-  return { target, last: number === null || outcome === null ? null : { number, outcome } };
+  const { number, outcome, view: seen, ...target } = row;
+  return { target, last: number === null || outcome === null ? null : { number, outcome }, view: seen };
+}
+
+interface LastRequest {
+  readonly number: number;
+  readonly outcome: string;
 }
 
 async function markUnanswered(tx: Tx, runId: string): Promise<void> {

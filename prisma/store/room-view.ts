@@ -1,6 +1,6 @@
 // What a run reads: the room as it stands, through the eyes of one agent and its company.
 
-import type { Tx } from './transaction';
+import { Prisma } from '../generated/client';
 
 /** Most rows of each kind that one run reads, newest first. */
 export const VIEW_LIMITS = { messages: 50, tasks: 20, memory: 100, roster: 200 } as const;
@@ -59,19 +59,16 @@ export interface RoomView {
 }
 
 /**
- * Reads a room for one run, in one statement.
+ * The read of a room for one run, as a sub-select that gives one `RoomView`: it rides in the statement that asks for it.
  *
  * Private memory of the agent's own company is read only where that company switched it on for this agent here.
  * @throws Error when the run names no room, agent or company: a read without a tenant must never mean all tenants.
  */
-export async function loadRoomView(
-  tx: Tx,
-  run: { roomId: string; agentId: string; companyId: string; messageId: string },
-): Promise<RoomView> {
+export function roomView(run: { roomId: string; agentId: string; companyId: string; messageId: string }): Prisma.Sql {
   for (const id of [run.roomId, run.agentId, run.companyId, run.messageId]) {
     if (!id) throw new Error('a room is read for one run of one company');
   }
-  const [row] = await tx.$queryRaw<{ view: RoomView }[]>`
+  return Prisma.sql`
     WITH messages_read AS (
       (SELECT m.* FROM messages m WHERE m.room_id = ${run.roomId} ORDER BY m.seq DESC LIMIT ${VIEW_LIMITS.messages})
       UNION
@@ -108,12 +105,10 @@ export async function loadRoomView(
         SELECT x.added_at, jsonb_build_object('slug', oa.slug, 'name', oa.name, 'company', oc.name) AS j
         FROM room_agents x JOIN agents oa ON oa.id = x.agent_id JOIN companies oc ON oc.id = oa.company_id
         WHERE x.room_id = ${run.roomId} AND x.removed_at IS NULL LIMIT ${VIEW_LIMITS.roster}) o)
-    ) AS view
+    )
     FROM rooms r
     JOIN agents a ON a.id = ${run.agentId} AND a.company_id = ${run.companyId}
     JOIN companies ac ON ac.id = a.company_id
     JOIN room_agents ra ON ra.room_id = r.id AND ra.agent_id = a.id
     WHERE r.id = ${run.roomId}`;
-  if (!row) throw new Error('a room is read for one run of one company');
-  return row.view;
 }

@@ -39,13 +39,15 @@ export const PRESETS: Readonly<Record<'supervised' | 'careful' | 'autonomous', R
  * @throws NotFound when the company is no member, as if the room did not exist; Conflict when it is closed.
  */
 export async function lockRoomForWrite(tx: Tx, roomId: string, companyId: string): Promise<RoomForWrite> {
+  const members = await tx.$queryRaw<unknown[]>`
+    SELECT 1 AS locked FROM room_members
+    WHERE room_id = ${roomId} AND company_id = ${companyId} AND left_at IS NULL FOR SHARE`;
+  // A statement of its own: one that had to wait for the lock would read the room as it was before the wait.
   const [room] = await tx.$queryRaw<RoomForWrite[]>`
-    SELECT r.id, r.hop_limit AS "hopLimit", r.run_allowance AS "runAllowance",
-           r.paused_at IS NOT NULL AS paused, r.closed_at IS NOT NULL AS closed
-    FROM room_members m JOIN rooms r ON r.id = m.room_id
-    WHERE m.room_id = ${roomId} AND m.company_id = ${companyId} AND m.left_at IS NULL
-    FOR SHARE OF m`;
-  if (!room) throw new NotFound('no such room');
+    SELECT id, hop_limit AS "hopLimit", run_allowance AS "runAllowance", paused_at IS NOT NULL AS paused,
+           closed_at IS NOT NULL AS closed
+    FROM rooms WHERE id = ${roomId}`;
+  if (members.length === 0 || !room) throw new NotFound('no such room');
   if (room.closed) throw new Conflict('the room is closed');
   return room;
 }

@@ -10,10 +10,10 @@ import type { CloseReason, StepRecord } from '../../workflows/policy/ending';
 import { nothingLeftToDo } from '../../workflows/policy/ending';
 import { declaredKinds, planSteps, type Step } from '../../workflows/policy/steps';
 import type { Execution } from './claims';
-import { closeLockedRun, insertStep, loadSteps } from './closing';
+import { closeLockedRun, insertStep, type RecordedStep } from './closing';
 import { RoomDraft, type Author } from './draft';
 import { Fenced } from './errors';
-import type { RoomForWrite } from './roster';
+import { rightsOf, type RoomForWrite } from './roster';
 import { inTransaction, type Db, type Tx } from './transaction';
 
 /** A run's row while its lock is held. */
@@ -75,10 +75,9 @@ export async function actOnce(
   }) => Promise<Effect>,
 ): Promise<StepOutcome> {
   const outcome = await inTransaction(db, async (tx): Promise<StepOutcome | 'not_mine'> => {
-    const around = await lockSurroundings(tx, runId);
-    const run = around && (await lockOwnRun(tx, execution, runId));
-    if (!run) return 'not_mine';
-    const done = await loadSteps(tx, runId);
+    const own = await lockOwnRunAndSurroundings(tx, execution, runId);
+    if (!own) return 'not_mine';
+    const { run, around, done } = own;
     const recorded = done.find((record) => record.key === stepKey);
     if (recorded) return { state: recorded.state, code: recorded.code, ending: run.ending };
     if (run.state === 'closed') throw new Fenced('closed');
@@ -98,11 +97,11 @@ export async function actOnce(
       code: came.state === 'done' ? null : came.code,
       effectId: came.state === 'done' ? came.effectId : null,
     };
-    const all: StepRecord[] = [...done, record];
     let ending: Ending | null = null;
-    await insertStep(tx, run.id, step, record);
-    if (nothingLeftToDo(steps, run.rights, all)) {
-      ending = await closeLockedRun(tx, draft, run, { kind: 'ended' }, null, [...done, record]);
+    if (nothingLeftToDo(steps, run.rights, [...done, record])) {
+      ending = await closeLockedRun(tx, draft, run, { kind: 'ended' }, null, { step, record, before: done });
+    } else {
+      await insertStep(tx, run.id, step, record);
     }
     await draft.append(tx);
     return { state: record.state, code: record.code, ending };
@@ -179,44 +178,83 @@ export async function loadLockedRun(tx: Tx, runId: string): Promise<LockedRun> {
   return run;
 }
 
-/** Locks the membership and roster rows that a run acts under, and reads what stands around it. */
-export async function lockSurroundings(tx: Tx, runId: string): Promise<Surroundings | undefined> {
-  const [row] = await tx.$queryRaw<
-    {
-      id: string;
-      hopLimit: number;
-      runAllowance: number;
-      paused: boolean;
-      closed: boolean;
-      agentId: string;
-      agentName: string;
-      companyId: string;
-      isMember: boolean;
-      onRoster: boolean;
-      reply: Rights['reply'];
-      memory: Rights['memory'];
-      taskUpdate: Rights['task_update'];
-      taskSend: Rights['task_send'];
-    }[]
-  >`
-    SELECT r.id, r.hop_limit AS "hopLimit", r.run_allowance AS "runAllowance", r.paused_at IS NOT NULL AS paused,
-           r.closed_at IS NOT NULL AS closed, a.id AS "agentId", a.name AS "agentName", a.company_id AS "companyId",
-           m.left_at IS NULL AS "isMember", ra.removed_at IS NULL AS "onRoster", ra.right_reply AS reply,
-           ra.right_memory AS memory, ra.right_task_update AS "taskUpdate", ra.right_task_send AS "taskSend"
+/** A run that this execution owns, locked with the membership and roster rows it acts under, and what stands around it. */
+export interface OwnRun {
+  readonly run: LockedRun;
+  readonly around: Surroundings;
+  readonly done: readonly RecordedStep[];
+}
+
+/**
+ * Locks membership, roster and the run if this execution owns it, and reads what stands around it; undefined otherwise.
+ *
+ * Two statements: the first takes every lock, in the one order; the second then reads everything as it is. A single one
+ * that had to wait for a lock would read the rest as it was before the wait.
+ */
+export async function lockOwnRunAndSurroundings(
+  tx: Tx,
+  execution: Execution,
+  runId: string,
+): Promise<OwnRun | undefined> {
+  const locked = await tx.$queryRaw<unknown[]>`
+    SELECT 1 AS locked
+    FROM room_members m
+    JOIN runs ON m.room_id = runs.room_id AND m.company_id = runs.company_id
+    JOIN room_agents ra ON ra.room_id = runs.room_id AND ra.agent_id = runs.agent_id
+    WHERE runs.id = ${runId} AND runs.temporal_run_id = ${execution.temporalRunId}
+      AND runs.workflow_id = ${execution.workflowId}
+    FOR SHARE OF m, ra FOR NO KEY UPDATE OF runs`;
+  if (locked.length === 0) return undefined;
+  const [row] = await tx.$queryRaw<OwnRunRow[]>`
+    SELECT runs.id, runs.agent_id AS "agentId", runs.message_id AS "messageId", runs.room_id AS "roomId",
+           runs.company_id AS "companyId", runs.state, runs.ending, runs.on_crash AS "onCrash", runs.hop, runs.context,
+           runs.reply, runs.reply_sha256 AS "replySha256", runs.rights,
+           r.hop_limit AS "hopLimit", r.run_allowance AS "runAllowance", r.paused_at IS NOT NULL AS "roomPaused",
+           r.closed_at IS NOT NULL AS "roomClosed", a.name AS "agentName",
+           m.left_at IS NULL AS "isMember", ra.removed_at IS NULL AS "onRoster", ra.right_reply AS "rightReply",
+           ra.right_memory AS "rightMemory", ra.right_task_update AS "rightTaskUpdate",
+           ra.right_task_send AS "rightTaskSend",
+           (SELECT coalesce(jsonb_agg(jsonb_build_object('key', s.step_key, 'state', s.state, 'code', s.code,
+                                                         'effectId', s.effect_id)), '[]')
+            FROM run_steps s WHERE s.run_id = runs.id) AS done
     FROM runs
     JOIN rooms r ON r.id = runs.room_id
     JOIN agents a ON a.id = runs.agent_id
     JOIN room_members m ON m.room_id = runs.room_id AND m.company_id = runs.company_id
     JOIN room_agents ra ON ra.room_id = runs.room_id AND ra.agent_id = runs.agent_id
-    WHERE runs.id = ${runId}
-    FOR SHARE OF m, ra`;
-  if (!row) return undefined;
+    WHERE runs.id = ${runId}`;
+  if (!row) throw new Error('a locked run is gone');
   return {
-    room: row,
-    author: { kind: 'agent', id: row.agentId, name: row.agentName, companyId: row.companyId },
-    rights: { reply: row.reply, memory: row.memory, task_update: row.taskUpdate, task_send: row.taskSend },
-    gone: row.closed ? 'room_closed' : row.isMember && row.onRoster ? null : 'not_a_member',
+    run: row,
+    around: {
+      room: {
+        id: row.roomId,
+        hopLimit: row.hopLimit,
+        runAllowance: row.runAllowance,
+        paused: row.roomPaused,
+        closed: row.roomClosed,
+      },
+      author: { kind: 'agent', id: row.agentId, name: row.agentName, companyId: row.companyId },
+      rights: rightsOf(row),
+      gone: row.roomClosed ? 'room_closed' : row.isMember && row.onRoster ? null : 'not_a_member',
+    },
+    done: row.done,
   };
+}
+
+interface OwnRunRow extends LockedRun {
+  readonly hopLimit: number;
+  readonly runAllowance: number;
+  readonly roomPaused: boolean;
+  readonly roomClosed: boolean;
+  readonly agentName: string;
+  readonly isMember: boolean;
+  readonly onRoster: boolean;
+  readonly rightReply: string;
+  readonly rightMemory: string;
+  readonly rightTaskUpdate: string;
+  readonly rightTaskSend: string;
+  readonly done: readonly RecordedStep[];
 }
 
 // What was decided when the reply came is checked again where it takes effect: nothing may have become stricter.

@@ -19,7 +19,9 @@ export interface DeliveredWake {
   readonly companyId: string;
 }
 
-interface PendingWake extends DeliveredWake, Omit<GateFacts, 'allowance'> {}
+interface DueWake extends DeliveredWake, Omit<GateFacts, 'allowance'> {
+  readonly state: 'pending' | 'delivered';
+}
 
 /** How long a dispatcher has for starting a workflow before the wake is due for another. */
 const START_LEASE_SECONDS = 5;
@@ -29,16 +31,16 @@ const UNCLAIMED_GRACE_SECONDS = 20;
 
 /**
  * Delivers up to `limit` pending wakes and returns those whose workflow is to be started now, with those delivered
- * earlier whose start is due again.
+ * earlier whose start was not acknowledged in time.
  *
  * Wakes locked by another dispatcher are passed over. Gates are checked, the allowance is spent and `delivered` is
- * written in one transaction, before anything is started.
+ * written in one transaction, before anything is started; each wake is leased to this caller for a few seconds.
  */
 export async function deliverWakes(db: Db, limit: number): Promise<DeliveredWake[]> {
   return inTransaction(db, async (tx) => {
-    const pending = await tx.$queryRaw<PendingWake[]>`
+    const due = await tx.$queryRaw<DueWake[]>`
       SELECT w.id, w.agent_id AS "agentId", w.message_id AS "messageId", w.room_id AS "roomId",
-             w.company_id AS "companyId", w.hop, r.hop_limit AS "hopLimit",
+             w.company_id AS "companyId", w.state, w.hop, r.hop_limit AS "hopLimit",
              r.closed_at IS NOT NULL AS "roomClosed", r.paused_at IS NOT NULL AS "roomPaused",
              m.left_at IS NULL AS "isMember", ra.removed_at IS NULL AS "onRoster",
              a.paused_at IS NOT NULL AS "agentPaused", c.suspended_at IS NOT NULL AS "companySuspended",
@@ -51,26 +53,22 @@ export async function deliverWakes(db: Db, limit: number): Promise<DeliveredWake
       JOIN room_members m ON m.room_id = w.room_id AND m.company_id = w.company_id
       JOIN room_agents ra ON ra.room_id = w.room_id AND ra.agent_id = w.agent_id
       LEFT JOIN model_keys k ON k.id = a.model_key_id
-      WHERE w.state = 'pending' AND w.due_at <= clock_timestamp()
+      WHERE w.state IN ('pending', 'delivered') AND w.started_at IS NULL AND w.due_at <= clock_timestamp()
       ORDER BY w.due_at LIMIT ${limit}
       FOR NO KEY UPDATE OF w SKIP LOCKED`;
-    if (pending.length === 0) return [];
-    const { delivered, suppressed } = await spendAllowances(tx, pending);
-    await suppressWakes(tx, suppressed);
-    return delivered;
+    if (due.length === 0) return [];
+    const pending = due.filter((wake) => wake.state === 'pending');
+    const suppressed = pending.flatMap((wake): Suppressed[] => {
+      const reason = shutGate({ ...wake, allowance: 1 });
+      return reason === null ? [] : [{ ...wake, reason }];
+    });
+    const open = pending.filter((wake) => !suppressed.some((shut) => shut.id === wake.id));
+    const again = due.filter((wake) => wake.state === 'delivered');
+    const delivered = await lease(tx, open, again);
+    const unpaid = open.filter((wake) => !delivered.has(wake.id));
+    await suppressWakes(tx, [...suppressed, ...unpaid.map((wake) => ({ ...wake, reason: 'allowance' as const }))]);
+    return due.filter((wake) => delivered.has(wake.id));
   });
-}
-
-/** Wakes delivered earlier whose start was not acknowledged in time; each is leased to this caller for a few seconds. */
-export async function takeUnstartedWakes(db: Db, limit: number): Promise<DeliveredWake[]> {
-  return db.$queryRaw<DeliveredWake[]>`
-    UPDATE wakes SET due_at = clock_timestamp() + make_interval(secs => ${START_LEASE_SECONDS})
-    WHERE id IN (
-      SELECT id FROM wakes
-      WHERE state = 'delivered' AND started_at IS NULL AND due_at <= clock_timestamp()
-      ORDER BY due_at LIMIT ${limit} FOR NO KEY UPDATE SKIP LOCKED
-    )
-    RETURNING id, agent_id AS "agentId", message_id AS "messageId", room_id AS "roomId", company_id AS "companyId"`;
 }
 
 /** Notes that Temporal acknowledged these starts; already-started counts. */
@@ -114,41 +112,29 @@ export async function oldestWaits(db: Db): Promise<{ pendingSeconds: number | nu
   return row ?? { pendingSeconds: null, unclaimedSeconds: null };
 }
 
-type Suppressed = PendingWake & { reason: SuppressedReason };
+type Suppressed = DueWake & { reason: SuppressedReason };
 
-// The rooms' rows are locked in one order, and the allowance is checked and spent under that lock.
-async function spendAllowances(
-  tx: Tx,
-  pending: readonly PendingWake[],
-): Promise<{ delivered: DeliveredWake[]; suppressed: Suppressed[] }> {
-  const suppressed: Suppressed[] = [];
-  const byRoom = new Map<string, PendingWake[]>();
-  for (const wake of pending) {
-    const reason = shutGate({ ...wake, allowance: 1 });
-    if (reason !== null) suppressed.push({ ...wake, reason });
-    else byRoom.set(wake.roomId, [...(byRoom.get(wake.roomId) ?? []), wake]);
-  }
-  if (byRoom.size === 0) return { delivered: [], suppressed };
-  const wanted = [...byRoom].map(([id, wakes]) => ({ id, n: wakes.length }));
-  const spent = await tx.$queryRaw<{ id: string; granted: number }[]>`
-    WITH locked AS (
-      SELECT r.id, least(r.run_allowance, x.n) AS granted
-      FROM rooms r JOIN jsonb_to_recordset(${JSON.stringify(wanted)}::jsonb) AS x(id text, n int) ON x.id = r.id
-      ORDER BY r.id FOR NO KEY UPDATE OF r
+// One statement. The rooms' rows are locked in one order; under that lock each room's allowance is spent for as many of
+// its wakes, oldest first, as it still pays for. Returns the ids of the wakes to start.
+async function lease(tx: Tx, open: readonly DueWake[], again: readonly DueWake[]): Promise<Set<string>> {
+  const wanted = open.map((wake, n) => ({ id: wake.id, room_id: wake.roomId, n }));
+  const leased = await tx.$queryRaw<{ id: string }[]>`
+    WITH wanted AS (
+      SELECT id, room_id, row_number() OVER (PARTITION BY room_id ORDER BY n) AS place
+      FROM jsonb_to_recordset(${JSON.stringify(wanted)}::jsonb) AS x(id text, room_id text, n int)
+    ), locked AS (
+      SELECT id, run_allowance FROM rooms WHERE id IN (SELECT room_id FROM wanted) ORDER BY id FOR NO KEY UPDATE
+    ), paid AS (
+      SELECT w.id, w.room_id FROM wanted w JOIN locked r ON r.id = w.room_id WHERE w.place <= r.run_allowance
+    ), spent AS (
+      UPDATE rooms SET run_allowance = run_allowance - p.n
+      FROM (SELECT room_id, count(*)::int AS n FROM paid GROUP BY room_id) p WHERE rooms.id = p.room_id
     )
-    UPDATE rooms SET run_allowance = run_allowance - locked.granted FROM locked WHERE rooms.id = locked.id
-    RETURNING rooms.id, locked.granted`;
-  const delivered: PendingWake[] = [];
-  for (const { id, granted } of spent) {
-    const wakes = byRoom.get(id) ?? [];
-    delivered.push(...wakes.slice(0, granted));
-    suppressed.push(...wakes.slice(granted).map((wake) => ({ ...wake, reason: 'allowance' as const })));
-  }
-  await tx.$executeRaw`
-    UPDATE wakes SET state = 'delivered', delivered_at = clock_timestamp(),
+    UPDATE wakes SET state = 'delivered', delivered_at = coalesce(delivered_at, clock_timestamp()),
                      due_at = clock_timestamp() + make_interval(secs => ${START_LEASE_SECONDS})
-    WHERE id = ANY(${delivered.map((wake) => wake.id)}::text[])`;
-  return { delivered, suppressed };
+    WHERE id IN (SELECT id FROM paid) OR id = ANY(${again.map((wake) => wake.id)}::text[])
+    RETURNING id`;
+  return new Set(leased.map((wake) => wake.id));
 }
 
 async function suppressWakes(tx: Tx, suppressed: readonly Suppressed[]): Promise<void> {
