@@ -36,7 +36,7 @@ async function main(): Promise<void> {
     const folder = await mkdtemp(join(tmpdir(), 'durable-room-demo-'));
     undo.push(() => rm(folder, { recursive: true, force: true }));
     const stack = await startStack({
-      dataFolder: join(folder, 'data'),
+      dataFolder: folder,
       env: demoEnvironment(model.url),
       services: { cliCacheDir: CLI_CACHE },
       log: (line) => console.log(`  ${line}`),

@@ -1,6 +1,6 @@
-// Prints what a room shows, as it happens: the feed, and beside it what became of wakes and runs.
+// Prints what a room shows, as it happens: the feed, and beside it what became of the runs.
 
-import type { Page, RoomClient, RoomEvent, Run, Wake } from './room-client';
+import type { Page, RoomClient, RoomEvent, Run } from './room-client';
 
 const LOOK_AGAIN_MS = 60;
 /** Nothing longer than this passes in silence. */
@@ -30,7 +30,7 @@ export class Narrator {
   private doing = '';
 
   private readonly roomId: string;
-  /** The first key reads the feed; each reads the wakes and runs of its own company. */
+  /** The first key reads the feed; each reads the runs of its own company. */
   private readonly clients: readonly RoomClient[];
   private readonly names: Names;
 
@@ -78,16 +78,14 @@ export class Narrator {
       this.printEvent(event);
     }
     for (const client of this.clients) {
-      const wakes = await client.get<Page<Wake>>(`/v1/wakes?room=${this.roomId}&limit=200`);
-      for (const wake of [...wakes.data].reverse()) this.printWake(wake);
       const runs = await client.get<Page<Run>>(`/v1/runs?room=${this.roomId}&limit=200`);
       for (const run of [...runs.data].reverse()) await this.printRun(client, run);
     }
   }
 
   private printEvent({ type, author, company, data, seq }: RoomEvent): void {
-    const who = `${author.name ?? 'the room'}${company ? dim(` (${this.companyOf(company)})`) : ''}`;
-    const text = (key: string): string => short(String(data[key] ?? ''));
+    const who = `${author?.name ?? 'the room'}${company ? dim(` (${this.companyOf(company)})`) : ''}`;
+    const text = (key: string): string => (typeof data[key] === 'string' ? short(data[key]) : '');
     switch (type) {
       case 'message':
         return this.line(`#${seq} message`, `${who}: ${bold(text('text'))}`);
@@ -109,15 +107,7 @@ export class Narrator {
     }
   }
 
-  private printWake(wake: Wake): void {
-    if (wake.status === 'pending')
-      this.once(`${wake.id}:pending`, '  wake', `${this.agentOf(wake.agent)} is to be woken`);
-    if (wake.status === 'delivered')
-      this.once(`${wake.id}:delivered`, '  wake', `delivered to Temporal: wake/…/${tail(wake.message)}`);
-  }
-
   private async printRun(client: RoomClient, run: Run): Promise<void> {
-    if (run.steps === undefined && run.state === 'closed' && this.said.has(`${run.id}:closed`)) return;
     const agent = this.agentOf(run.agent);
     this.once(
       `${run.id}:claimed`,
@@ -126,6 +116,8 @@ export class Narrator {
     );
     if (this.said.has(`${run.id}:closed`)) return;
     const detail = await client.get<Run>(`/v1/runs/${run.id}`);
+    // Another company sees that there was a run and how it ended; its own sees the ledger.
+    if (detail.steps === undefined) return;
     for (const request of detail.requests ?? []) {
       this.once(`${run.id}:${request.number}`, '  model', `request ${request.number} of run ${tail(run.id)}`);
       if (request.outcome !== 'in_flight') {
@@ -141,7 +133,8 @@ export class Narrator {
     this.line(label, text);
   }
 
-  private line(label: string, text: string): void {
+  /** A line with its time, among those of the feed. */
+  line(label: string, text: string): void {
     const seconds = ((Date.now() - this.startedAt) / 1_000).toFixed(1).padStart(5);
     this.say(`${dim(seconds)}  ${cyan(label.padEnd(15))} ${text}`);
   }

@@ -48,7 +48,8 @@ export interface RoomEvent {
   readonly type: string;
   readonly at: string;
   readonly company: string | null;
-  readonly author: { readonly kind: string; readonly id: string | null; readonly name: string | null };
+  /** Null where the room itself says it. */
+  readonly author: { readonly kind: string; readonly id: string; readonly name: string } | null;
   readonly data: Record<string, unknown>;
 }
 
@@ -56,13 +57,6 @@ export interface Posted {
   readonly id: string;
   readonly seq: number;
   readonly wakes: readonly { readonly agent: string; readonly slug: string; readonly status: string }[];
-}
-
-export interface Wake {
-  readonly id: string;
-  readonly agent: string;
-  readonly message: string;
-  readonly status: string;
 }
 
 export interface Run {

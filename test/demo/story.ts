@@ -45,8 +45,9 @@ export async function tellStory(stack: Stack, model: ScriptedModel): Promise<{ r
     narrator.say(
       bold('\n4. The next message picks the work up: a fresh run, with its own claim, reads the room as it stands\n'),
     );
+    const before = (await runs(cast)).length;
     await post(cast, '@scout please look at the lighting again');
-    await settled(cast, (await runs(cast)).length);
+    await settled(cast, before + 1);
   } finally {
     await narrator.stop();
   }
@@ -59,15 +60,17 @@ async function setUp(stack: Stack): Promise<Cast> {
   console.log('\nTwo companies, a room, and an always-on agent each, through the public API:');
   const operator = new RoomClient(stack.apiUrl, stack.operatorKey);
   const names = { agents: new Map<string, string>(), companies: new Map<string, string>() };
-  const join_ = async (name: string): Promise<RoomClient & { key: string }> => {
+  const enroll = async (name: string, person: string): Promise<RoomClient & { key: string }> => {
     const made = await operator.post<{ company: { id: string }; admin_key: { token: string } }>('/v1/companies', {
       name,
     });
     names.companies.set(made.company.id, name);
-    return Object.assign(operator.as(made.admin_key.token), { key: made.admin_key.token });
+    const admin = operator.as(made.admin_key.token);
+    const key = await admin.post<{ token: string }>('/v1/keys', { kind: 'person', role: 'admin', name: person });
+    return Object.assign(operator.as(key.token), { key: key.token });
   };
-  const host = await join_('Larkspur');
-  const guest = await join_('Tamarack');
+  const host = await enroll('Larkspur', 'Ada');
+  const guest = await enroll('Tamarack', 'Tom');
   const room = await host.post<{ id: string }>('/v1/rooms', { name: 'Launch party' });
   const invitation = await host.post<{ code: string }>(`/v1/rooms/${room.id}/invitations`, {});
   await guest.post(`/v1/rooms/${room.id}/members`, { code: invitation.code });
@@ -106,21 +109,30 @@ async function addAgent(
 async function crash(stack: Stack, cast: Cast, point: string, text: string): Promise<void> {
   const before = (await runs(cast)).length;
   const ordinary = stack.workers.at(-1);
+  cast.narrator.expect('starting a worker that will be killed, and stopping the one before');
   const doomed = await stack.startWorker({ CRASH_POINT: point, CRASH_ACTION: 'kill' }, CRASH_WORKER);
   if (ordinary) await endProcess(ordinary);
   const died = new Promise<void>((resolve) => doomed.once('exit', () => resolve()));
   await post(cast, text);
   cast.narrator.expect('waiting for the worker to reach the point where it is killed');
   await died;
-  cast.narrator.say(`        ${red(`✗ worker ${doomed.pid} is killed with SIGKILL at ${point}`)}`);
+  cast.narrator.line(red('✗ SIGKILL'), red(`worker ${doomed.pid} is killed at ${point}`));
+  cast.narrator.expect('starting another worker');
   const fresh = await stack.startWorker();
-  cast.narrator.say(`        ${green(`✓ worker ${fresh.pid} starts`)}`);
+  cast.narrator.line(green('✓ worker'), green(`worker ${fresh.pid} polls`));
   cast.narrator.expect('Temporal waits for the dead worker to answer, until its time-out');
   await settled(cast, before + 1);
 }
 
 async function post(cast: Cast, text: string): Promise<Posted> {
-  return cast.host.post<Posted>(`/v1/rooms/${cast.roomId}/events`, { type: 'message', text });
+  const posted = await cast.host.post<Posted>(`/v1/rooms/${cast.roomId}/events`, { type: 'message', text });
+  for (const wake of posted.wakes) {
+    cast.narrator.line(
+      '  wake',
+      `#${posted.seq} is meant for ${wake.slug}: its wake is ${wake.status}, in the same transaction`,
+    );
+  }
+  return posted;
 }
 
 async function runs(cast: Cast): Promise<Run[]> {
