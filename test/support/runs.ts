@@ -16,6 +16,17 @@ export const TEST_TIMEOUTS: RunTimeouts = { limitMs: 30_000, stepMs: 5_000, mode
 
 let quiet = false;
 
+/** The SDK's runtime, without its log lines: tests make it complain on purpose. Once per process. */
+export function quietRuntime(): void {
+  if (quiet) return;
+  quiet = true;
+  Runtime.install({
+    shutdownSignals: [],
+    logger: { log() {}, trace() {}, debug() {}, info() {}, warn() {}, error() {} },
+    telemetryOptions: { logging: { forward: {}, filter: 'ERROR' } },
+  });
+}
+
 export interface TestWorker {
   readonly client: Client;
   readonly taskQueue: string;
@@ -32,23 +43,31 @@ export async function startTestWorker(
     taskQueue?: string;
     dispatch?: boolean;
     deps?: Partial<ActivityDeps>;
+    identity?: string;
   } = {},
 ): Promise<TestWorker> {
-  if (!quiet) {
-    Runtime.install({ shutdownSignals: [], logger: { log() {}, trace() {}, debug() {}, info() {}, warn() {}, error() {} } });
-    quiet = true;
-  }
+  quietRuntime();
   const address = temporalAddress();
   const connection = await Connection.connect({ address });
   const native = await NativeConnection.connect({ address });
-  const client = new Client({ connection, namespace: 'default' });
+  const client = new Client({
+    connection,
+    namespace: 'default',
+    ...(options.identity === undefined ? {} : { identity: options.identity }),
+  });
   const taskQueue = options.taskQueue ?? `test-${randomBytes(6).toString('hex')}`;
   const failures: unknown[] = [];
+  const bundle = await loadWorkflowBundle();
   const worker = await Worker.create({
     connection: native,
     namespace: 'default',
     taskQueue,
-    workflowBundle: await loadWorkflowBundle(),
+    ...(options.identity === undefined ? {} : { identity: options.identity }),
+    workflowBundle: bundle,
+    workerDeploymentOptions: {
+      version: { deploymentName: 'durable-room', buildId: bundle.buildId },
+      useWorkerVersioning: false,
+    },
     activities: createActivities({
       db: world.db,
       secretBox: world.secretBox,
