@@ -18,13 +18,13 @@ const load = (name) => require(${JSON.stringify(join(ROOT, 'worker', 'embedded')
 
 export interface Owner {
   readonly pid: number;
-  /** The pid of the server that it started, or of itself. */
-  readonly owned: number;
+  /** The pids of the servers that it started, or its own. */
+  readonly owned: readonly number[];
   /** SIGKILL, and the wait for its end. */
   kill(): Promise<void>;
 }
 
-/** Runs `body`, the inside of an async function that may call `load('module')` and returns a pid, and stays alive. */
+/** Runs `body`, the inside of an async function that may call `load('module')` and returns pids separated by spaces, and stays alive. */
 export async function startOwner(body: string): Promise<Owner> {
   const script = `${LOAD_TYPESCRIPT}
     (async () => { ${body} })().then(
@@ -38,8 +38,10 @@ export async function startOwner(body: string): Promise<Owner> {
     await ended;
   };
   for await (const line of createInterface({ input: child.stdout })) {
-    const owned = /^owned (\d+)$/.exec(line)?.[1];
-    if (owned !== undefined && child.pid !== undefined) return { pid: child.pid, owned: Number(owned), kill };
+    const owned = /^owned ([\d ]+)$/.exec(line)?.[1];
+    if (owned !== undefined && child.pid !== undefined) {
+      return { pid: child.pid, owned: owned.split(' ').map(Number), kill };
+    }
     if (line.startsWith('failed ')) {
       await kill();
       throw new Error(line);

@@ -1,4 +1,4 @@
-import { lstat, mkdir, mkdtemp, readFile, rm, stat, symlink, writeFile } from 'node:fs/promises';
+import { chmod, lstat, mkdir, mkdtemp, readFile, rm, stat, symlink, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -7,7 +7,8 @@ import { Client } from 'pg';
 
 import { startEmbeddedPostgres } from '../../worker/embedded/postgres';
 import type { EmbeddedPostgres } from '../../worker/embedded/postgres';
-import { hydrateSymlinks } from '../../worker/embedded/postgres-binaries';
+import { binariesIn, hydrateSymlinks } from '../../worker/embedded/postgres-binaries';
+import { ensureReachableBinaries } from '../../worker/embedded/postgres-user';
 import { isStillRunning } from '../../worker/embedded/process-identity';
 import { startOwner } from './embedded-owner';
 
@@ -107,20 +108,22 @@ describe('the embedded PostgreSQL', () => {
 
   it('stops the server that a killed owner left running, and serves its data', async () => {
     const owner = await startOwnerOf(dir);
+    const left = owner.owned[0] ?? 0;
     await owner.kill();
-    expect(await isRunning(owner.owned)).toBe(true);
+    expect(await isRunning(left)).toBe(true);
     const server = await start();
-    expect(lines.join()).toContain(`(process ${owner.owned}) was left running`);
-    expect(await isRunning(owner.owned)).toBe(false);
+    expect(lines.join()).toContain(`(process ${left}) was left running`);
+    expect(await isRunning(left)).toBe(false);
     expect(await query(server.url, 'SELECT answer FROM kept')).toBe('42');
   });
 
   it('recovers when owner and server were both killed, and when the stale pid now means another process', async () => {
     const owner = await startOwnerOf(dir);
+    const left = owner.owned[0] ?? 0;
     await owner.kill();
-    process.kill(owner.owned, 'SIGKILL');
+    process.kill(left, 'SIGKILL');
     const pidFile = join(dir, 'data', 'postmaster.pid');
-    expect(await readFile(pidFile, 'utf8')).toContain(String(owner.owned));
+    expect(await readFile(pidFile, 'utf8')).toContain(String(left));
     const server = await start();
     expect(await query(server.url, 'SELECT answer FROM kept')).toBe('42');
     await server.stop();
@@ -167,6 +170,23 @@ describe('the embedded PostgreSQL', () => {
     await writeFile(join(native, 'pg-symlinks.json'), JSON.stringify([{ ...link, target: '../outside' }]));
     await expect(hydrateSymlinks(join(parent, 'package'))).rejects.toThrow('outside of its package');
     await expect(symlink('x', join(parent, 'outside'))).resolves.toBeUndefined();
+  });
+
+  (asRoot ? it : it.skip)("as root, copies the programs where PostgreSQL's user can run them", async () => {
+    const root = join(parent, 'closed-package', 'native');
+    await mkdir(join(root, 'bin'), { recursive: true, mode: 0o755 });
+    await writeFile(join(root, 'bin', 'postgres'), 'program', { mode: 0o755 });
+    const binaries = { ...binariesIn(root), version: '18.4' };
+    const user = { uid: 54_321, gid: 54_321 };
+    const folder = join(parent, 'reachable');
+    await mkdir(folder);
+    expect(await ensureReachableBinaries(binaries, folder, user)).toEqual(binaries);
+    await chmod(join(parent, 'closed-package'), 0o700);
+    const copy = await ensureReachableBinaries(binaries, folder, user);
+    expect(copy.postgres).toBe(join(folder, 'server-18.4', 'bin', 'postgres'));
+    expect(await readFile(copy.postgres, 'utf8')).toBe('program');
+    expect(await ensureReachableBinaries(binaries, folder, user)).toEqual(copy);
+    expect(await ensureReachableBinaries(binaries, folder, null)).toEqual(binaries);
   });
 
   (asRoot ? it : it.skip)("as root, keeps its files where PostgreSQL's user can reach them", async () => {

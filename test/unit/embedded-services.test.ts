@@ -80,7 +80,8 @@ describe('the services around the project', () => {
     await both.stop();
     expect(events).toEqual([]);
 
-    const one = await startServices({ ...options, databaseUrl: 'postgresql://theirs' });
+    // Set to nothing is not configured.
+    const one = await startServices({ ...options, databaseUrl: 'postgresql://theirs', temporalAddress: '' });
     await one.stop();
     expect(events).toEqual(['temporal in /data/temporal by temporal', 'stop temporal']);
     await expect(startServices({ ...options, dataFolder: null, databaseUrl: 'postgresql://theirs' })).rejects.toThrow(

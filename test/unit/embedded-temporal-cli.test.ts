@@ -44,6 +44,8 @@ const offline: typeof fetch = async () => {
   throw new TypeError('fetch failed', { cause: new Error('getaddrinfo ENOTFOUND temporal.download') });
 };
 
+const urlOf = (input: Parameters<typeof fetch>[0]): string => (typeof input === 'string' ? input : 'not a string');
+
 const search = (more: Partial<TemporalCliSearch>): TemporalCliSearch => ({
   cacheDir: join(dir, 'cache'),
   log: (line) => lines.push(line),
@@ -100,7 +102,7 @@ describe('the search for the Temporal CLI', () => {
   it('then downloads as the SDK does, checks that the program runs, and fills the cache', async () => {
     const asked: string[] = [];
     const fetchArchive: typeof fetch = async (input) => {
-      asked.push(String(input));
+      asked.push(urlOf(input));
       return asked.length === 1 ? Response.json(ARCHIVE_INFO) : new Response('an archive');
     };
     const tar: RunProgram = async (command, args) => {
@@ -135,7 +137,7 @@ describe('the search for the Temporal CLI', () => {
       return '';
     };
     const fetchArchive: typeof fetch = async (input) =>
-      String(input).includes('/cli/') ? Response.json(ARCHIVE_INFO) : new Response('an archive');
+      urlOf(input).includes('/cli/') ? Response.json(ARCHIVE_INFO) : new Response('an archive');
     await expect(findTemporalCli(search({ fetch: fetchArchive, run: machine({}, broken) }))).rejects.toThrow(
       /does not answer --version/,
     );
