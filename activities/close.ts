@@ -1,6 +1,6 @@
 // The ending of a run that no acting step could close.
 
-import { closeRun as close } from '../prisma/store/runs';
+import { closeRun as close, findEnding as find } from '../prisma/store/runs';
 import type { Ending } from '../workflows/contract';
 import type { CloseReason } from '../workflows/policy/ending';
 import { currentExecution, type ActivityDeps } from './deps';
@@ -11,4 +11,9 @@ export function createCloseRun({ db }: ActivityDeps) {
     const cancelled = reason.kind === 'cancelled' ? { by: 'temporal', why: 'the workflow was cancelled' } : null;
     return close(db, currentExecution(), run, reason, cancelled);
   };
+}
+
+/** The ending that the run has, or null while it is open. Fails as fenced when it belongs to another execution. */
+export function createFindEnding({ db }: ActivityDeps) {
+  return async ({ run }: { run: string }): Promise<Ending | null> => find(db, currentExecution(), run);
 }

@@ -2,7 +2,7 @@
 
 import { createCallModel } from './call-model';
 import { createClaimMessage } from './claim';
-import { createCloseRun } from './close';
+import { createCloseRun, createFindEnding } from './close';
 import type { ActivityDeps } from './deps';
 import { translateFailures } from './failure';
 import { createPostReply } from './post-reply';
@@ -23,5 +23,6 @@ export function createActivities(deps: ActivityDeps) {
     updateTask: translateFailures('updateTask', createUpdateTask(deps), log),
     sendTask: translateFailures('sendTask', createSendTask(deps), log),
     closeRun: translateFailures('closeRun', createCloseRun(deps), log),
+    findEnding: translateFailures('findEnding', createFindEnding(deps), log),
   };
 }

@@ -98,7 +98,9 @@ async function start(
   options.log(`API is up on ${apiUrl}`);
   const workers: ChildProcess[] = [];
   const startWorker: Stack['startWorker'] = async (extra = {}, main = WORKER_MAIN) => {
-    const { child } = await launch(main, { ...env, WORKER_PORT: '0', ...extra });
+    // A port that was named can be had by one process only.
+    const port = workers.length === 0 ? (env['WORKER_PORT'] ?? '0') : '0';
+    const { child } = await launch(main, { ...env, WORKER_PORT: port, ...extra });
     watch('worker', child);
     workers.push(child);
     return child;

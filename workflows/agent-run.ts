@@ -4,7 +4,7 @@
 //        │              └── no reply, cancelled, timed out, a step that failed ──▶ closeRun
 //        └── refused, or closed already ──▶ ends having done nothing
 
-import { defineSearchAttributeKey } from '@temporalio/common';
+import { defineSearchAttributeKey, HandlerUnfinishedPolicy } from '@temporalio/common';
 import {
   ActivityFailure,
   ApplicationFailure,
@@ -28,7 +28,7 @@ import {
 import { RECHECK_SIGNAL, STATE_QUERY, type RunProgress } from './messages';
 import type { CloseReason } from './policy/ending';
 import { planSteps, stepsToTake, type Step } from './policy/steps';
-import { actingStep, claimMessage, closeRun, modelCall } from './proxies';
+import { actingStep, claimMessage, closeRun, findEnding, modelCall } from './proxies';
 import { RUN_ENDING, RUN_STATE } from './search-attributes';
 
 const recheckSignal = defineSignal(RECHECK_SIGNAL);
@@ -69,7 +69,16 @@ async function carryOut(claim: Granted, enter: (at: string) => void): Promise<Ag
   let current: string | undefined;
   let reason: CloseReason;
   const work = new CancellationScope();
-  setHandler(recheckSignal, () => work.cancel());
+  // It only looks: an open run of this execution goes on.
+  setHandler(
+    recheckSignal,
+    async () => {
+      const look = CancellationScope.nonCancellable(() => findEnding({ run: claim.run }));
+      const ending = await look.catch(() => 'fenced' as const);
+      if (ending !== null) work.cancel();
+    },
+    { unfinishedPolicy: HandlerUnfinishedPolicy.ABANDON },
+  );
   try {
     const ending = await work.run(async () => {
       enter('calling the model');

@@ -6,6 +6,7 @@ import type { OnCrash, RunTimeouts } from './contract';
 
 type Claim = Pick<Activities, 'claimMessage'>;
 type Close = Pick<Activities, 'closeRun'>;
+type Look = Pick<Activities, 'findEnding'>;
 type Model = Pick<Activities, 'callModel'>;
 type Acting = Pick<Activities, 'postReply' | 'writeMemory' | 'updateTask' | 'sendTask'>;
 
@@ -22,6 +23,8 @@ export const { claimMessage } = proxyActivities<Claim>({ ...UNTIL_POSTGRES_ANSWE
 
 /** `closeRun` is outside the run's time limit: a run always gets its ending. */
 export const { closeRun } = proxyActivities<Close>({ ...UNTIL_POSTGRES_ANSWERS, summary: 'close' });
+
+export const { findEnding } = proxyActivities<Look>({ ...UNTIL_POSTGRES_ANSWERS, summary: 'look again' });
 
 /**
  * The model call within what is left of the time limit. Attempts are bounded by that limit, requests by Postgres, so no

@@ -37,18 +37,17 @@ export async function createInvitation(
  * a member, or the room is closed
  */
 export async function redeemInvitation(tx: Tx, roomId: string, author: Author, code: string): Promise<Member> {
-  const [invitation] = await tx.$queryRaw<{ id: string; used: boolean; expired: boolean; closed: boolean }[]>`
-    SELECT i.id, i.redeemed_at IS NOT NULL AS used, i.expires_at <= clock_timestamp() AS expired,
-           r.closed_at IS NOT NULL AS closed
-    FROM invitations i JOIN rooms r ON r.id = i.room_id
-    WHERE i.code_hash = ${hashCode(code)} AND i.room_id = ${roomId}
-    FOR NO KEY UPDATE OF i`;
+  const [invitation] = await tx.$queryRaw<{ id: string; used: boolean; expired: boolean }[]>`
+    SELECT id, redeemed_at IS NOT NULL AS used, expires_at <= clock_timestamp() AS expired FROM invitations
+    WHERE code_hash = ${hashCode(code)} AND room_id = ${roomId} FOR NO KEY UPDATE`;
   if (!invitation) throw new NotFound('no such invitation');
+  // After the lock: a statement that had to wait for it would read the room as it was before the wait.
   const isMember = await tx.roomMember.count({ where: { roomId, companyId: author.companyId, leftAt: null } });
   if (isMember > 0) throw new Conflict('the company is a member of this room');
   if (invitation.used) throw new Gone('the invitation was used');
   if (invitation.expired) throw new Gone('the invitation has expired');
-  if (invitation.closed) throw new Conflict('the room is closed');
+  const closed = await tx.room.count({ where: { id: roomId, closedAt: { not: null } } });
+  if (closed > 0) throw new Conflict('the room is closed');
   await tx.$executeRaw`
     UPDATE invitations SET redeemed_by = ${author.companyId}, redeemed_at = clock_timestamp() WHERE id = ${invitation.id}`;
   return addMember(tx, roomId, author, 'guest');

@@ -9,7 +9,7 @@ import type { Execution } from './claims';
 import { closeLockedRun } from './closing';
 import { RoomDraft } from './draft';
 import { Fenced } from './errors';
-import { countFenced, lockOwnRun, lockOwnRunAndSurroundings, type LockedRun } from './runs';
+import { refuseStranger, lockOwnRun, lockOwnRunAndSurroundings, type LockedRun } from './runs';
 import { roomView, type RoomView } from './room-view';
 import { inTransaction, type Db, type Tx } from './transaction';
 
@@ -115,11 +115,7 @@ export async function claimRequest(
       INSERT INTO model_requests (run_id, number) VALUES (${runId}, ${number})`;
     return { kind: 'send', number, limit, target, context };
   });
-  if (claim === 'not_mine') {
-    await countFenced(db, runId);
-    throw new Fenced('not_mine');
-  }
-  return claim;
+  return claim === 'not_mine' ? refuseStranger(db, runId) : claim;
 }
 
 /**
@@ -178,10 +174,7 @@ export async function endRequest(
 // Nothing was updated: the run is closed, or another execution's. A reply stored before it closed is still its reply.
 async function storedOrFenced(db: Db, execution: Execution, runId: string): Promise<StoredReply> {
   const run = await inTransaction(db, (tx) => lockOwnRun(tx, execution, runId));
-  if (!run) {
-    await countFenced(db, runId);
-    throw new Fenced('not_mine');
-  }
+  if (!run) return refuseStranger(db, runId);
   if (run.reply === null || run.replySha256 === null || run.rights === null) throw new Fenced('closed');
   return { reply: run.reply, sha256: run.replySha256, rights: run.rights };
 }

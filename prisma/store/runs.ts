@@ -14,7 +14,7 @@ import { closeLockedRun, insertStep, type RecordedStep } from './closing';
 import { RoomDraft, type Author } from './draft';
 import { Fenced } from './errors';
 import { rightsOf, type RoomForWrite } from './roster';
-import { inTransaction, type Db, type Tx } from './transaction';
+import { inStatement, inTransaction, type Db, type Tx } from './transaction';
 
 /** A run's row while its lock is held. */
 export interface LockedRun {
@@ -106,10 +106,7 @@ export async function actOnce(
     await draft.append(tx);
     return { state: record.state, code: record.code, ending };
   });
-  if (outcome === 'not_mine') {
-    await countFenced(db, runId);
-    throw new Fenced('not_mine');
-  }
+  if (outcome === 'not_mine') return refuseStranger(db, runId);
   return outcome;
 }
 
@@ -133,11 +130,14 @@ export async function closeRun(
     await draft.append(tx);
     return computed;
   });
-  if (ending === 'not_mine') {
-    await countFenced(db, runId);
-    throw new Fenced('not_mine');
-  }
+  if (ending === 'not_mine') return refuseStranger(db, runId);
   return ending;
+}
+
+/** The ending of this execution's run, or null while it is open. @throws Fenced `not_mine` */
+export async function findEnding(db: Db, execution: Execution, runId: string): Promise<Ending | null> {
+  const run = await inTransaction(db, (tx) => lockOwnRun(tx, execution, runId));
+  return run ? run.ending : refuseStranger(db, runId);
 }
 
 /** Ends an open run that no execution will end. Returns false when it was closed already. */
@@ -152,9 +152,10 @@ export async function closeAsLost(db: Db, runId: string): Promise<boolean> {
   });
 }
 
-/** Counts an execution that met a run it does not own, on that run. */
-export async function countFenced(db: Db, runId: string): Promise<void> {
-  await db.$executeRaw`UPDATE runs SET fenced_count = fenced_count + 1 WHERE id = ${runId}`;
+/** Counts an execution on the run that it met and does not own. @throws Fenced `not_mine`, always */
+export async function refuseStranger(db: Db, runId: string): Promise<never> {
+  await inStatement(db.$executeRaw`UPDATE runs SET fenced_count = fenced_count + 1 WHERE id = ${runId}`);
+  throw new Fenced('not_mine');
 }
 
 /** Locks the run's row if this execution owns it; undefined otherwise. */

@@ -64,6 +64,8 @@ export async function deliverWakes(db: Db, limit: number): Promise<DeliveredWake
     });
     const open = pending.filter((wake) => !suppressed.some((shut) => shut.id === wake.id));
     const again = due.filter((wake) => wake.state === 'delivered');
+    // Suppressing writes into rooms too: all of them are then locked at once, in the one order, before any is written to.
+    if (suppressed.length > 0) await lockRooms(tx, pending);
     const delivered = await lease(tx, open, again);
     const unpaid = open.filter((wake) => !delivered.has(wake.id));
     await suppressWakes(tx, [...suppressed, ...unpaid.map((wake) => ({ ...wake, reason: 'allowance' as const }))]);
@@ -135,6 +137,12 @@ async function lease(tx: Tx, open: readonly DueWake[], again: readonly DueWake[]
     WHERE id IN (SELECT id FROM paid) OR id = ANY(${again.map((wake) => wake.id)}::text[])
     RETURNING id`;
   return new Set(leased.map((wake) => wake.id));
+}
+
+async function lockRooms(tx: Tx, wakes: readonly DueWake[]): Promise<void> {
+  await tx.$queryRaw`
+    SELECT 1 AS locked FROM rooms WHERE id = ANY(${wakes.map((wake) => wake.roomId)}::text[])
+    ORDER BY id FOR NO KEY UPDATE`;
 }
 
 async function suppressWakes(tx: Tx, suppressed: readonly Suppressed[]): Promise<void> {
