@@ -1,11 +1,11 @@
 // Runs and their ledger, as the companies in a room see them. What moves a run is `runs.ts`'.
 
 import type { Ending } from '../../workflows/contract';
-import type { Prisma } from '../generated/client';
+import { Prisma } from '../generated/client';
 import { NotFound } from './errors';
-import { byId, pageOf, type Page, type PageRequest } from './paging';
+import { pageOf, type Page, type PageRequest } from './paging';
 import type { Reader } from './transaction';
-import { roomsOf, type Viewer } from './viewer';
+import { equals, listIdsInRooms, roomsOf, type Viewer } from './viewer';
 
 export interface RunFilter {
   readonly room: string | undefined;
@@ -36,20 +36,19 @@ export async function listRuns(
   filter: RunFilter,
   page: PageRequest,
 ): Promise<Page<Record<string, unknown>>> {
-  const { where, ...rest } = byId(page);
+  const conditions = [
+    equals(Prisma.sql`t.agent_id`, filter.agent),
+    equals(Prisma.sql`t.state`, filter.state),
+    equals(Prisma.sql`t.ending`, filter.ending),
+    filter.since ? Prisma.sql`t.claimed_at >= ${filter.since}` : Prisma.sql`true`,
+    filter.until ? Prisma.sql`t.claimed_at < ${filter.until}` : Prisma.sql`true`,
+  ];
+  const ids = await listIdsInRooms(reader, 'runs', viewer, filter.room, Prisma.join(conditions, ' AND '), page);
   const runs = await reader.run.findMany({
-    where: {
-      ...where,
-      room: roomsOf(viewer),
-      ...(filter.room !== undefined && { roomId: filter.room }),
-      ...(filter.agent !== undefined && { agentId: filter.agent }),
-      ...(filter.state !== undefined && { state: filter.state }),
-      ...(filter.ending !== undefined && { ending: filter.ending }),
-      claimedAt: { ...(filter.since && { gte: filter.since }), ...(filter.until && { lt: filter.until }) },
-    },
+    where: { id: { in: ids } },
     include: LEDGER,
     omit: LISTED,
-    ...rest,
+    orderBy: { id: page.order },
   });
   const { rows, next } = pageOf(runs, page, (run) => run.id);
   return { rows: rows.map((run) => runResource(run, viewer)), next };

@@ -33,6 +33,9 @@ const TRANSIENT_CODES = new Set([
   'P2028',
 ]);
 
+/** Kinds of the adapter's own errors that mean the same: at BEGIN and COMMIT, Prisma passes these on without a code. */
+const TRANSIENT_KINDS = new Set(['ConnectionClosed', 'DatabaseNotReachable', 'SocketTimeout', 'TooManyConnections']);
+
 const TRANSIENT_TEXTS =
   /Connection terminated|timeout exceeded when trying to connect|Client has encountered a connection error|server closed the connection|Can't reach database server|the database system is|not queryable/i;
 
@@ -95,6 +98,9 @@ function translate(error: unknown): unknown {
     const code = layer['code'];
     if (typeof code === 'string' && TRANSIENT_CODES.has(code))
       return new Transient(`Postgres did not answer (${code})`);
+    const kind = layer['kind'];
+    if (typeof kind === 'string' && TRANSIENT_KINDS.has(kind))
+      return new Transient(`Postgres did not answer (${kind})`);
     const message = layer['message'];
     if (typeof message === 'string' && TRANSIENT_TEXTS.test(message)) return new Transient('Postgres did not answer');
   }

@@ -1,12 +1,12 @@
 // Wakes, as the companies in a room see them. What moves them is `wakes.ts`'.
 
 import type { SuppressedReason, WakeState } from '../../workflows/contract';
-import type { Wake } from '../generated/client';
+import { Prisma, type Wake } from '../generated/client';
 import { NotFound } from './errors';
 import { publicReason } from './gates';
-import { byId, pageOf, type Page, type PageRequest } from './paging';
+import { pageOf, type Page, type PageRequest } from './paging';
 import type { Reader } from './transaction';
-import { roomsOf, type Viewer } from './viewer';
+import { equals, listIdsInRooms, roomsOf, type Viewer } from './viewer';
 
 export interface WakeFilter {
   readonly room: string | undefined;
@@ -21,17 +21,9 @@ export async function listWakes(
   filter: WakeFilter,
   page: PageRequest,
 ): Promise<Page<Record<string, unknown>>> {
-  const { where, ...rest } = byId(page);
-  const wakes = await reader.wake.findMany({
-    where: {
-      ...where,
-      room: roomsOf(viewer),
-      ...(filter.room !== undefined && { roomId: filter.room }),
-      ...(filter.agent !== undefined && { agentId: filter.agent }),
-      ...(filter.state !== undefined && { state: filter.state }),
-    },
-    ...rest,
-  });
+  const conditions = [equals(Prisma.sql`t.agent_id`, filter.agent), equals(Prisma.sql`t.state`, filter.state)];
+  const ids = await listIdsInRooms(reader, 'wakes', viewer, filter.room, Prisma.join(conditions, ' AND '), page);
+  const wakes = await reader.wake.findMany({ where: { id: { in: ids } }, orderBy: { id: page.order } });
   const { rows, next } = pageOf(wakes, page, (wake) => wake.id);
   return { rows: await wakeResources(reader, viewer, rows), next };
 }

@@ -1,0 +1,126 @@
+// The door's configuration, read once from the environment. Errors name the variable and what is expected, never its value.
+
+import { z } from 'zod';
+import { normalizeBaseUrl } from '../prisma/model-endpoint';
+import { parseMasterKeys, type MasterKey } from '../prisma/secret-box';
+
+export interface ApiConfig {
+  readonly databaseUrl: string;
+  readonly poolSize: number;
+  readonly statementTimeoutMs: number;
+  readonly lockTimeoutMs: number;
+  readonly transactionTimeoutMs: number;
+  readonly host: string;
+  /** 0: any that is free. */
+  readonly port: number;
+  readonly masterKeys: readonly MasterKey[];
+  readonly operatorKey: string | undefined;
+  readonly providers: ReadonlyMap<string, string>;
+  readonly allowedModelHosts: readonly string[];
+  readonly logLevel: string;
+}
+
+const OPERATOR_KEY_MIN = 32;
+const OPERATOR_KEY_MAX = 512;
+
+function whole(fallback: number, min: number, max: number) {
+  const expected = `a whole number from ${min} to ${max}`;
+  return z
+    .string()
+    .regex(/^\d{1,9}$/, expected)
+    .transform(Number)
+    .pipe(z.int().min(min, expected).max(max, expected))
+    .default(fallback);
+}
+
+const schema = z.object({
+  DATABASE_URL: z.string('the URL of a PostgreSQL database'),
+  DATABASE_POOL_SIZE: whole(10, 1, 200),
+  // A person waits for the answer: a lock that is not had within seconds, or a statement as slow, is answered 503.
+  DATABASE_STATEMENT_TIMEOUT_MS: whole(5_000, 100, 600_000),
+  DATABASE_LOCK_TIMEOUT_MS: whole(3_000, 100, 600_000),
+  DATABASE_TRANSACTION_TIMEOUT_MS: whole(8_000, 100, 600_000),
+  API_HOST: z.string().default('127.0.0.1'),
+  API_PORT: whole(8080, 0, 65_535),
+  MASTER_KEYS: z.string('"id:base64" of 32 random bytes, the sealing key first').transform((text, context) => {
+    try {
+      return parseMasterKeys(text);
+    } catch (error) {
+      context.addIssue({ code: 'custom', message: error instanceof Error ? error.message : 'not usable' });
+      return z.NEVER;
+    }
+  }),
+  OPERATOR_KEY: z
+    .string()
+    .regex(
+      new RegExp(`^[\\x21-\\x7e]{${OPERATOR_KEY_MIN},${OPERATOR_KEY_MAX}}$`),
+      `${OPERATOR_KEY_MIN} to ${OPERATOR_KEY_MAX} characters of plain ASCII, without spaces`,
+    )
+    .optional(),
+  MODEL_PROVIDERS: z
+    .string()
+    .default('openai=https://api.openai.com/v1')
+    .transform((text, context) => {
+      const providers = parseProviders(text);
+      if (providers !== null) return providers;
+      context.addIssue({ code: 'custom', message: '"name=url,name=url", each name once' });
+      return z.NEVER;
+    }),
+  MODEL_ALLOWED_HOSTS: z
+    .string()
+    .default('')
+    .transform((text, context) => {
+      const hosts = listOf(text);
+      if (hosts.every((host) => /^(\[[0-9a-f:.]+\]|[^\s:/@[\]]+):\d{1,5}$/i.test(host))) return hosts;
+      context.addIssue({ code: 'custom', message: '"host:port,host:port"' });
+      return z.NEVER;
+    }),
+  LOG_LEVEL: z
+    .enum(['fatal', 'error', 'warn', 'info', 'debug', 'silent'], 'one of fatal, error, warn, info, debug, silent')
+    .default('info'),
+});
+
+/** @throws Error that names every variable that is missing or wrong */
+export function readApiConfig(env: Readonly<Record<string, string | undefined>>): ApiConfig {
+  // Set to nothing is not set, as a shell's `VAR= command` and a compose file's `VAR:` mean it.
+  const set = Object.fromEntries(Object.entries(env).filter(([, value]) => value !== undefined && value !== ''));
+  const parsed = schema.safeParse(set);
+  if (!parsed.success) {
+    const lines = parsed.error.issues.map((issue) => `  ${issue.path.join('.')}: expected ${issue.message}`);
+    throw new Error(`The API's configuration is not usable:\n${lines.join('\n')}`);
+  }
+  const c = parsed.data;
+  return {
+    databaseUrl: c.DATABASE_URL,
+    poolSize: c.DATABASE_POOL_SIZE,
+    statementTimeoutMs: c.DATABASE_STATEMENT_TIMEOUT_MS,
+    lockTimeoutMs: c.DATABASE_LOCK_TIMEOUT_MS,
+    transactionTimeoutMs: c.DATABASE_TRANSACTION_TIMEOUT_MS,
+    host: c.API_HOST,
+    port: c.API_PORT,
+    masterKeys: c.MASTER_KEYS,
+    operatorKey: c.OPERATOR_KEY,
+    providers: c.MODEL_PROVIDERS,
+    allowedModelHosts: c.MODEL_ALLOWED_HOSTS,
+    logLevel: c.LOG_LEVEL,
+  };
+}
+
+function listOf(text: string): string[] {
+  return text
+    .split(',')
+    .map((entry) => entry.trim())
+    .filter((entry) => entry !== '');
+}
+
+function parseProviders(text: string): ReadonlyMap<string, string> | null {
+  const providers = new Map<string, string>();
+  for (const entry of listOf(text)) {
+    const equals = entry.indexOf('=');
+    const name = entry.slice(0, Math.max(equals, 0)).trim();
+    const url = normalizeBaseUrl(entry.slice(equals + 1));
+    if (!/^[a-z0-9][a-z0-9_-]{0,39}$/.test(name) || providers.has(name) || !url.ok) return null;
+    providers.set(name, url.url);
+  }
+  return providers.size === 0 ? null : providers;
+}

@@ -1,0 +1,26 @@
+// Cursors: opaque to clients, and to us a key after which a page starts. No row needs to be there for it.
+
+import { isId, type IdPrefix } from '../prisma/store/ids';
+
+/** Keys of a list: ids of one kind, or numbers in a room. */
+export type CursorKey = IdPrefix | 'seq';
+
+/** 2^63 - 1, the last number that Postgres's bigint holds. */
+const SEQ_MAX = 9_223_372_036_854_775_807n;
+
+export function encodeCursor(key: string): string {
+  return Buffer.from(key, 'utf8').toString('base64url');
+}
+
+/** The key in a cursor, or null when it is not one of this kind of list. */
+export function decodeCursor(cursor: string, kind: CursorKey): string | null {
+  const key = Buffer.from(cursor, 'base64url').toString('utf8');
+  if (encodeCursor(key) !== cursor) return null;
+  if (kind === 'seq') return isSeq(key) ? key : null;
+  return isId(kind, key) ? key : null;
+}
+
+/** True for a number that an event of a room may have, or 0: before all of them. */
+export function isSeq(text: string): boolean {
+  return /^(0|[1-9]\d{0,18})$/.test(text) && BigInt(text) <= SEQ_MAX;
+}

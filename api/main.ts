@@ -1,0 +1,81 @@
+// The door as a process: reads the environment, connects, listens, and stops when told. It does not migrate.
+
+import { createServer, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import pino from 'pino';
+import { connectDatabase } from '../prisma/client';
+import { createSecretBox } from '../prisma/secret-box';
+import { ensureOperatorKey } from '../prisma/store/keys';
+import { createApp } from './app';
+import { readApiConfig } from './config';
+
+/** How long requests that are under way have to finish. */
+const STOP_WITHIN_MS = 10_000;
+
+async function main(): Promise<void> {
+  const config = readApiConfig(process.env);
+  // The log goes to stderr: stdout is for the operator's key, once.
+  const log = pino({ level: config.logLevel, base: { process: 'api' } }, pino.destination(2));
+  const database = await connectDatabase(config.databaseUrl, { ...config, applicationName: 'durable-room api' });
+  const db = database.prisma;
+  const operatorKey = await ensureOperatorKey(db, config.operatorKey);
+
+  const app = createApp({
+    db,
+    secretBox: createSecretBox(config.masterKeys),
+    providers: config.providers,
+    allowedModelHosts: config.allowedModelHosts,
+    log,
+  });
+  const server = createServer(app);
+  const port = await listen(server, config.port, config.host);
+
+  let stopping: Promise<void> | undefined;
+  const stop = (): Promise<void> => (stopping ??= finish(server).then(() => database.close()));
+  const stopAndExit = (): void => {
+    stop().then(
+      () => process.exit(0),
+      (error: unknown) => {
+        log.error({ err: error }, 'stopping failed');
+        process.exit(1);
+      },
+    );
+  };
+  process.on('SIGTERM', stopAndExit);
+  process.on('SIGINT', stopAndExit);
+  // A supervisor that died took the channel with it: do not outlive it.
+  process.on('disconnect', stopAndExit);
+
+  log.info({ host: config.host, port }, 'the API is listening');
+  // A supervisor is handed the key and shows it; by itself, the process does.
+  if (operatorKey !== null && process.send === undefined) {
+    process.stdout.write(`Operator key, shown this once: ${operatorKey}\n`);
+  }
+  process.send?.({ type: 'ready', port, ...(operatorKey !== null && { operatorKey }) });
+}
+
+function listen(server: Server, port: number, host: string): Promise<number> {
+  return new Promise((resolve, reject) => {
+    server.once('error', reject);
+    server.listen(port, host, () => {
+      server.off('error', reject);
+      resolve((server.address() as AddressInfo).port);
+    });
+  });
+}
+
+/** Stops accepting, lets requests under way finish for a while, then cuts what is left. */
+async function finish(server: Server): Promise<void> {
+  const closed = new Promise<void>((resolve) => server.close(() => resolve()));
+  // A kept-alive connection that was busy just now is idle after its answer.
+  const idle = setInterval(() => server.closeIdleConnections(), 100);
+  const cut = setTimeout(() => server.closeAllConnections(), STOP_WITHIN_MS);
+  await closed;
+  clearInterval(idle);
+  clearTimeout(cut);
+}
+
+main().catch((error: unknown) => {
+  console.error(error instanceof Error ? error.message : error);
+  process.exit(1);
+});

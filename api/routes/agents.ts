@@ -1,0 +1,92 @@
+// Agents, as their company makes and changes them.
+
+import {
+  agentResource,
+  createAgent,
+  listAgents,
+  loadKnownAgent,
+  publicAgentResource,
+  setPaused,
+  updateAgent,
+  type Agent,
+} from '../../prisma/store/agents';
+import { viewerOf, type CompanyCaller } from '../callers';
+import { readRoute, writeRoute, type Route } from '../route';
+import { agentBody, agentPatch } from '../schemas/bodies';
+import { slugOr } from '../schemas/common';
+import { listBody, listQuery, pageRequest } from '../schemas/lists';
+
+/** Whole to its own company's people and services, and to itself; to every other agent and company, who it is. */
+function shownTo(caller: CompanyCaller, agent: Agent): Record<string, unknown> {
+  const own = agent.companyId === caller.companyId && (caller.kind !== 'agent' || caller.agentId === agent.id);
+  return own ? agentResource(agent) : publicAgentResource(agent);
+}
+
+export const agentRoutes: readonly Route[] = [
+  writeRoute({
+    method: 'post',
+    path: '/v1/agents',
+    who: 'admin',
+    body: agentBody,
+    async handle(tx, { caller, body }) {
+      const agent = await createAgent(tx, caller.companyId, {
+        slug: slugOr(body.slug, body.name),
+        name: body.name,
+        alwaysOn: body.always_on,
+        instructions: body.instructions,
+        model: body.model,
+        modelKeyId: body.model_key,
+      });
+      return { status: 201, body: agentResource(agent) };
+    },
+  }),
+  readRoute({
+    path: '/v1/agents',
+    who: 'company',
+    query: listQuery('agent'),
+    async handle(db, { caller, query }) {
+      const agents = await listAgents(db, caller.companyId, pageRequest(query));
+      return { status: 200, body: listBody(agents, (agent) => shownTo(caller, agent)) };
+    },
+  }),
+  readRoute({
+    path: '/v1/agents/:agent',
+    who: 'company',
+    async handle(db, { caller, ids }) {
+      const agent = await loadKnownAgent(db, viewerOf(caller), ids.agent);
+      return { status: 200, body: shownTo(caller, agent) };
+    },
+  }),
+  writeRoute({
+    method: 'patch',
+    path: '/v1/agents/:agent',
+    who: 'admin',
+    body: agentPatch,
+    async handle(tx, { caller, ids, body }) {
+      const agent = await updateAgent(tx, caller.companyId, ids.agent, {
+        name: body.name,
+        alwaysOn: body.always_on,
+        instructions: body.instructions,
+        model: body.model,
+        modelKeyId: body.model_key,
+      });
+      return { status: 200, body: agentResource(agent) };
+    },
+  }),
+  writeRoute({
+    method: 'post',
+    path: '/v1/agents/:agent/pause',
+    who: 'person',
+    async handle(tx, { caller, ids }) {
+      return { status: 200, body: agentResource(await setPaused(tx, caller.companyId, ids.agent, true)) };
+    },
+  }),
+  writeRoute({
+    method: 'post',
+    path: '/v1/agents/:agent/resume',
+    who: 'person',
+    async handle(tx, { caller, ids }) {
+      return { status: 200, body: agentResource(await setPaused(tx, caller.companyId, ids.agent, false)) };
+    },
+  }),
+];

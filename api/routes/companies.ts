@@ -1,0 +1,56 @@
+// The operator's tenants, and a company's own record.
+
+import { companyResource, createCompany, listCompanies, loadCompany, setSuspended } from '../../prisma/store/companies';
+import { NotFound } from '../../prisma/store/errors';
+import { createKey, keyResource } from '../../prisma/store/keys';
+import { readRoute, writeRoute, type Route } from '../route';
+import { companyBody } from '../schemas/bodies';
+import { slugOr } from '../schemas/common';
+import { listBody, listQuery, pageRequest } from '../schemas/lists';
+
+export const companyRoutes: readonly Route[] = [
+  writeRoute({
+    method: 'post',
+    path: '/v1/companies',
+    who: 'operator',
+    body: companyBody,
+    async handle(tx, { body }) {
+      const company = await createCompany(tx, { slug: slugOr(body.slug, body.name), name: body.name });
+      const admin = { kind: 'person', role: 'admin', name: 'admin', companyId: company.id } as const;
+      const { key, token } = await createKey(tx, admin);
+      return { status: 201, body: { company: companyResource(company), admin_key: { ...keyResource(key), token } } };
+    },
+  }),
+  readRoute({
+    path: '/v1/companies',
+    who: 'operator',
+    query: listQuery('co'),
+    async handle(db, { query }) {
+      return { status: 200, body: listBody(await listCompanies(db, pageRequest(query)), companyResource) };
+    },
+  }),
+  readRoute({
+    path: '/v1/companies/:company',
+    who: 'anyone',
+    async handle(db, { caller, ids }) {
+      if (caller.kind !== 'operator' && caller.companyId !== ids.company) throw new NotFound('no such company');
+      return { status: 200, body: companyResource(await loadCompany(db, ids.company)) };
+    },
+  }),
+  writeRoute({
+    method: 'post',
+    path: '/v1/companies/:company/suspend',
+    who: 'operator',
+    async handle(tx, { ids }) {
+      return { status: 200, body: companyResource(await setSuspended(tx, ids.company, true)) };
+    },
+  }),
+  writeRoute({
+    method: 'post',
+    path: '/v1/companies/:company/resume',
+    who: 'operator',
+    async handle(tx, { ids }) {
+      return { status: 200, body: companyResource(await setSuspended(tx, ids.company, false)) };
+    },
+  }),
+];

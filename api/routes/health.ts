@@ -1,0 +1,23 @@
+// Whether this process lives, and whether it can serve. For load balancers: no key, and no answer but that.
+
+import type { Express } from 'express';
+import { findMissingMigrations } from '../../prisma/store/readiness';
+import { inStatement } from '../../prisma/store/transaction';
+import { Problem } from '../problems';
+import { refuseMethod, type ApiDeps } from '../route';
+
+export function mountHealth(app: Express, { db }: ApiDeps): void {
+  app
+    .route('/healthz')
+    .get((_req, res) => void res.json({ status: 'ok' }))
+    .all(refuseMethod('GET, HEAD'));
+  app
+    .route('/readyz')
+    .get(async (_req, res) => {
+      if ((await inStatement(findMissingMigrations(db))) > 0) {
+        throw new Problem('unavailable', 'the database lacks migrations', { headers: { 'Retry-After': '5' } });
+      }
+      res.json({ status: 'ready' });
+    })
+    .all(refuseMethod('GET, HEAD'));
+}

@@ -1,0 +1,44 @@
+// A company's API keys. A token is in the answer that makes it, and nowhere else.
+
+import { InvalidInput, NotFound } from '../../prisma/store/errors';
+import { createKey, keyResource, listKeys, revokeKey, type KeyToCreate } from '../../prisma/store/keys';
+import { readRoute, writeRoute, type Route } from '../route';
+import { keyBody } from '../schemas/bodies';
+import { listBody, listQuery, pageRequest } from '../schemas/lists';
+
+export const keyRoutes: readonly Route[] = [
+  writeRoute({
+    method: 'post',
+    path: '/v1/keys',
+    who: 'admin',
+    body: keyBody,
+    async handle(tx, { caller, body }) {
+      const { companyId } = caller;
+      const wanted: KeyToCreate =
+        body.kind === 'agent'
+          ? { kind: body.kind, name: body.name, agentId: body.agent, companyId }
+          : { ...body, companyId };
+      const { key, token } = await createKey(tx, wanted).catch((error: unknown) => {
+        throw error instanceof NotFound ? new InvalidInput(error.message, '/agent') : error;
+      });
+      return { status: 201, body: { ...keyResource(key), token } };
+    },
+  }),
+  readRoute({
+    path: '/v1/keys',
+    who: 'admin',
+    query: listQuery('key'),
+    async handle(db, { caller, query }) {
+      return { status: 200, body: listBody(await listKeys(db, caller.companyId, pageRequest(query)), keyResource) };
+    },
+  }),
+  writeRoute({
+    method: 'delete',
+    path: '/v1/keys/:key',
+    who: 'admin',
+    async handle(tx, { caller, ids }) {
+      await revokeKey(tx, caller.companyId, ids.key);
+      return { status: 204 };
+    },
+  }),
+];

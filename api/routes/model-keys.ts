@@ -1,0 +1,123 @@
+// A company's keys at model providers. The secret goes in, and never comes out.
+
+import { cleanModelKey, normalizeBaseUrl } from '../../prisma/model-endpoint';
+import { InvalidInput } from '../../prisma/store/errors';
+import { newId } from '../../prisma/store/ids';
+import {
+  createModelKey,
+  listModelKeys,
+  loadModelKey,
+  modelKeyBinding,
+  modelKeyResource,
+  revokeModelKey,
+  updateModelKey,
+  type ModelProtocol,
+} from '../../prisma/store/model-keys';
+import { refuseOwnerAddress } from '../model-address';
+import { readRoute, writeRoute, type ApiDeps, type Route } from '../route';
+import { modelKeyBody, modelKeyPatch } from '../schemas/bodies';
+import { listBody, listQuery, pageRequest } from '../schemas/lists';
+
+interface ModelAddress {
+  readonly baseUrl: string;
+  readonly protocol: ModelProtocol;
+  readonly ownerSupplied: boolean;
+}
+
+export function modelKeyRoutes({ secretBox, providers, allowedModelHosts }: ApiDeps): readonly Route[] {
+  const resourceOf = (key: Parameters<typeof modelKeyResource>[0]): Record<string, unknown> => {
+    const named = [...providers].find(([, url]) => url === key.baseUrl)?.[0] ?? key.provider;
+    return modelKeyResource(key, key.ownerSupplied ? null : named);
+  };
+
+  const addressOf = (body: { provider?: string | undefined; base_url?: string | undefined }): ModelAddress => {
+    if (body.base_url !== undefined) {
+      const normalized = normalizeBaseUrl(body.base_url);
+      if (!normalized.ok) throw new InvalidInput(normalized.reason, '/base_url');
+      const refusal = refuseOwnerAddress(normalized.url, allowedModelHosts);
+      if (refusal !== null) throw new InvalidInput(refusal, '/base_url');
+      return { baseUrl: normalized.url, protocol: 'openai_compatible', ownerSupplied: true };
+    }
+    const { provider = '' } = body;
+    const baseUrl = providers.get(provider);
+    if (baseUrl === undefined) {
+      throw new InvalidInput(`the provider must be one of ${[...providers.keys()].join(', ')}`, '/provider');
+    }
+    return { baseUrl, protocol: protocolOf(provider), ownerSupplied: false };
+  };
+
+  return [
+    writeRoute({
+      method: 'post',
+      path: '/v1/model-keys',
+      who: 'admin',
+      body: modelKeyBody,
+      async handle(tx, { caller, body }) {
+        const { baseUrl, protocol, ownerSupplied } = addressOf(body);
+        const id = newId('mk');
+        const key = await createModelKey(tx, {
+          id,
+          companyId: caller.companyId,
+          name: body.name,
+          provider: protocol,
+          baseUrl,
+          ownerSupplied,
+          sealedSecret: secretBox.seal(readSecret(body.key), modelKeyBinding(id, baseUrl)),
+        });
+        return { status: 201, body: resourceOf(key) };
+      },
+    }),
+    readRoute({
+      path: '/v1/model-keys',
+      who: 'admin',
+      query: listQuery('mk'),
+      async handle(db, { caller, query }) {
+        return {
+          status: 200,
+          body: listBody(await listModelKeys(db, caller.companyId, pageRequest(query)), resourceOf),
+        };
+      },
+    }),
+    readRoute({
+      path: '/v1/model-keys/:model_key',
+      who: 'admin',
+      async handle(db, { caller, ids }) {
+        return { status: 200, body: resourceOf(await loadModelKey(db, caller.companyId, ids.model_key)) };
+      },
+    }),
+    writeRoute({
+      method: 'patch',
+      path: '/v1/model-keys/:model_key',
+      who: 'admin',
+      body: modelKeyPatch,
+      async handle(tx, { caller, ids, body }) {
+        // The address never changes, so what the secret is bound to can be read before the key is locked.
+        const { id, baseUrl } = await loadModelKey(tx, caller.companyId, ids.model_key);
+        const sealedSecret =
+          body.key === undefined ? undefined : secretBox.seal(readSecret(body.key), modelKeyBinding(id, baseUrl));
+        const key = await updateModelKey(tx, caller.companyId, id, { name: body.name, sealedSecret });
+        return { status: 200, body: resourceOf(key) };
+      },
+    }),
+    writeRoute({
+      method: 'delete',
+      path: '/v1/model-keys/:model_key',
+      who: 'admin',
+      async handle(tx, { caller, ids }) {
+        await revokeModelKey(tx, caller.companyId, ids.model_key);
+        return { status: 204 };
+      },
+    }),
+  ];
+}
+
+function readSecret(given: string): string {
+  const cleaned = cleanModelKey(given);
+  if (!cleaned.ok) throw new InvalidInput(cleaned.reason, '/key');
+  return cleaned.key;
+}
+
+/** What is spoken at an address that the operator named. */
+function protocolOf(provider: string): ModelProtocol {
+  return provider === 'openai' || provider === 'anthropic' ? provider : 'openai_compatible';
+}

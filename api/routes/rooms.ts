@@ -1,0 +1,94 @@
+// Rooms, and the companies in them.
+
+import { createInvitation, redeemInvitation } from '../../prisma/store/invitations';
+import {
+  createRoom,
+  listMembers,
+  listRooms,
+  memberResource,
+  roomResource,
+  updateRoom,
+  viewRoom,
+} from '../../prisma/store/rooms';
+import { authorOf, viewerOf } from '../callers';
+import { readRoute, writeRoute, type Route } from '../route';
+import { redemptionBody, roomBody, roomPatch } from '../schemas/bodies';
+import { slugOr } from '../schemas/common';
+import { listBody, listQuery, pageRequest } from '../schemas/lists';
+
+export const roomRoutes: readonly Route[] = [
+  writeRoute({
+    method: 'post',
+    path: '/v1/rooms',
+    who: 'admin',
+    body: roomBody,
+    async handle(tx, { caller, body }) {
+      const room = await createRoom(tx, authorOf(caller), {
+        slug: slugOr(body.slug, body.name),
+        name: body.name,
+        onCrash: body.on_crash,
+        hopLimit: body.hop_limit,
+        runAllowance: body.run_allowance,
+      });
+      return { status: 201, body: roomResource(room) };
+    },
+  }),
+  readRoute({
+    path: '/v1/rooms',
+    who: 'company',
+    query: listQuery('room'),
+    async handle(db, { caller, query }) {
+      return { status: 200, body: listBody(await listRooms(db, viewerOf(caller), pageRequest(query)), roomResource) };
+    },
+  }),
+  readRoute({
+    path: '/v1/rooms/:room',
+    who: 'company',
+    async handle(db, { caller, ids }) {
+      const { room } = await viewRoom(db, viewerOf(caller), ids.room);
+      return { status: 200, body: roomResource(room) };
+    },
+  }),
+  writeRoute({
+    method: 'patch',
+    path: '/v1/rooms/:room',
+    who: 'admin',
+    body: roomPatch,
+    async handle(tx, { caller, ids, body }) {
+      const room = await updateRoom(tx, ids.room, caller.companyId, {
+        name: body.name,
+        onCrash: body.on_crash,
+        hopLimit: body.hop_limit,
+        runAllowance: body.run_allowance,
+      });
+      return { status: 200, body: roomResource(room) };
+    },
+  }),
+  writeRoute({
+    method: 'post',
+    path: '/v1/rooms/:room/invitations',
+    who: 'admin',
+    async handle(tx, { caller, ids }) {
+      const { id, code, expiresAt } = await createInvitation(tx, ids.room, caller.companyId);
+      return { status: 201, body: { id, room: ids.room, code, expires_at: expiresAt.toISOString() } };
+    },
+  }),
+  writeRoute({
+    method: 'post',
+    path: '/v1/rooms/:room/members',
+    who: 'admin',
+    body: redemptionBody,
+    async handle(tx, { caller, ids, body }) {
+      return { status: 201, body: memberResource(await redeemInvitation(tx, ids.room, authorOf(caller), body.code)) };
+    },
+  }),
+  readRoute({
+    path: '/v1/rooms/:room/members',
+    who: 'company',
+    query: listQuery('co'),
+    async handle(db, { caller, ids, query }) {
+      await viewRoom(db, viewerOf(caller), ids.room);
+      return { status: 200, body: listBody(await listMembers(db, ids.room, pageRequest(query)), memberResource) };
+    },
+  }),
+];

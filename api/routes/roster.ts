@@ -1,0 +1,59 @@
+// The roster of a room: its agents, and what each may do there.
+
+import {
+  addRosterEntry,
+  listRosterEntries,
+  rosterResource,
+  updateRosterEntry,
+} from '../../prisma/store/roster-entries';
+import { PRESETS } from '../../prisma/store/roster';
+import { viewRoom } from '../../prisma/store/rooms';
+import type { Rights } from '../../workflows/contract';
+import { authorOf, viewerOf } from '../callers';
+import { readRoute, writeRoute, type Route } from '../route';
+import { rosterBody, rosterPatch } from '../schemas/bodies';
+import { listBody, listQuery, pageRequest } from '../schemas/lists';
+
+export const rosterRoutes: readonly Route[] = [
+  writeRoute({
+    method: 'post',
+    path: '/v1/rooms/:room/roster',
+    who: 'admin',
+    body: rosterBody,
+    async handle(tx, { caller, ids, body }) {
+      const rights = body.rights ?? PRESETS[body.preset ?? 'careful'];
+      const entry = await addRosterEntry(tx, ids.room, authorOf(caller), body.agent, rights);
+      return { status: 201, body: rosterResource(entry, 'company') };
+    },
+  }),
+  readRoute({
+    path: '/v1/rooms/:room/roster',
+    who: 'company',
+    query: listQuery('agent'),
+    async handle(db, { caller, ids, query }) {
+      await viewRoom(db, viewerOf(caller), ids.room);
+      const entries = await listRosterEntries(db, ids.room, pageRequest(query));
+      const body = listBody(entries, (entry) =>
+        rosterResource(entry, entry.agent.companyId === caller.companyId ? 'company' : 'everyone'),
+      );
+      return { status: 200, body };
+    },
+  }),
+  writeRoute({
+    method: 'patch',
+    path: '/v1/rooms/:room/roster/:agent',
+    who: 'admin',
+    body: rosterPatch,
+    async handle(tx, { caller, ids, body }) {
+      const rights: Partial<Rights> = body.preset === undefined ? definedOf(body.rights ?? {}) : PRESETS[body.preset];
+      const change = { rights, privateMemory: body.private_memory };
+      const entry = await updateRosterEntry(tx, ids.room, caller.companyId, ids.agent, change);
+      return { status: 200, body: rosterResource(entry, 'company') };
+    },
+  }),
+];
+
+function definedOf<T extends object>(given: T): { [K in keyof T]?: Exclude<T[K], undefined> } {
+  const entries = Object.entries(given).filter(([, value]) => value !== undefined);
+  return Object.fromEntries(entries) as { [K in keyof T]?: Exclude<T[K], undefined> };
+}

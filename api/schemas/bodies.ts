@@ -1,0 +1,125 @@
+// What the routes of companies, keys, agents and rooms take.
+
+import { z } from 'zod';
+import { HOP_LIMIT_MAX, RUN_ALLOWANCE_MAX } from '../../prisma/store/rooms';
+import { ON_CRASH, RIGHTS } from '../../workflows/contract';
+import { CHANGES_SOMETHING, changesSomething, flag, idOf, label, name, oneOf, optionalText, slug } from './common';
+
+export const companyBody = z.strictObject({ slug: slug.optional(), name });
+
+export const keyBody = z.discriminatedUnion(
+  'kind',
+  [
+    z.strictObject({ kind: z.literal('person'), role: oneOf(['admin', 'member']), name: label }),
+    z.strictObject({ kind: z.literal('service'), name: label }),
+    z.strictObject({ kind: z.literal('agent'), agent: idOf('agent'), name: label }),
+  ],
+  'one of person, service, agent',
+);
+
+/** The secret and the address are read by `model-endpoint.ts`, whose sentences repeat nothing. */
+export const modelKeyBody = z
+  .strictObject({
+    name: label,
+    key: z.string('text'),
+    provider: z.string('text').optional(),
+    base_url: z.string('text').optional(),
+  })
+  .refine(
+    (body) => (body.provider === undefined) !== (body.base_url === undefined),
+    'either provider or base_url, and not both',
+  );
+
+export const modelKeyPatch = z
+  .strictObject({ name: label.optional(), key: z.string('text').optional() })
+  .refine(changesSomething, CHANGES_SOMETHING);
+
+const MODEL_LIMIT = 200;
+const model = z
+  .string('text')
+  .refine(
+    (text) => text.trim() === text && /^[^\p{Cc}]+$/u.test(text) && text.length <= MODEL_LIMIT,
+    `a model's name, of at most ${MODEL_LIMIT} characters`,
+  );
+
+export const agentBody = z.strictObject({
+  slug: slug.optional(),
+  name,
+  always_on: flag.default(true),
+  instructions: optionalText().default(''),
+  model: model.nullable().default(null),
+  model_key: idOf('mk').nullable().default(null),
+});
+
+export const agentPatch = z
+  .strictObject({
+    name: name.optional(),
+    always_on: flag.optional(),
+    instructions: optionalText().optional(),
+    model: model.nullable().optional(),
+    model_key: idOf('mk').nullable().optional(),
+  })
+  .refine(changesSomething, CHANGES_SOMETHING);
+
+function whole(min: number, max: number) {
+  const expected = `a whole number from ${min} to ${max}`;
+  return z.int(expected).min(min, expected).max(max, expected);
+}
+
+const onCrash = oneOf(ON_CRASH);
+const hopLimit = whole(0, HOP_LIMIT_MAX);
+const runAllowance = whole(0, RUN_ALLOWANCE_MAX);
+
+export const roomBody = z.strictObject({
+  slug: slug.optional(),
+  name,
+  on_crash: onCrash.default('stop'),
+  hop_limit: hopLimit.default(8),
+  run_allowance: runAllowance.default(1_000),
+});
+
+export const roomPatch = z
+  .strictObject({
+    name: name.optional(),
+    on_crash: onCrash.optional(),
+    hop_limit: hopLimit.optional(),
+    run_allowance: runAllowance.optional(),
+  })
+  .refine(changesSomething, CHANGES_SOMETHING);
+
+const CODE_LIMIT = 200;
+/** A code of any form is looked for: a wrong one is not found, like one that never was. */
+export const redemptionBody = z.strictObject({ code: z.string('text').max(CODE_LIMIT, 'an invitation code') });
+
+const preset = oneOf(['supervised', 'careful', 'autonomous']);
+const right = oneOf(RIGHTS);
+const NOT_BOTH = 'preset or rights, and not both';
+
+export const rosterBody = z
+  .strictObject({
+    agent: idOf('agent'),
+    preset: preset.optional(),
+    rights: z
+      .strictObject({ reply: right, memory: right, task_update: right, task_send: right }, 'an object')
+      .optional(),
+  })
+  .refine((body) => body.preset === undefined || body.rights === undefined, NOT_BOTH);
+
+export const rosterPatch = z
+  .strictObject({
+    preset: preset.optional(),
+    rights: z
+      .strictObject(
+        {
+          reply: right.optional(),
+          memory: right.optional(),
+          task_update: right.optional(),
+          task_send: right.optional(),
+        },
+        'an object',
+      )
+      .optional(),
+    private_memory: flag.optional(),
+  })
+  .refine(changesSomething, CHANGES_SOMETHING)
+  .refine((body) => body.preset === undefined || body.rights === undefined, NOT_BOTH);

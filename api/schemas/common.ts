@@ -1,0 +1,98 @@
+// What fields of many resources have in common. A schema's messages say what was expected, and repeat nothing of the input.
+
+import { z } from 'zod';
+import { isValidName, isValidSlug, NAME_LIMIT, SLUG_LIMIT, slugFromName } from '../../prisma/store/addressing';
+import { InvalidInput } from '../../prisma/store/errors';
+import { isId, type IdPrefix } from '../../prisma/store/ids';
+import { TEXT_LIMIT } from '../../workflows/contract';
+
+/** The id of a thing that a body or a query refers to. */
+export function idOf(prefix: IdPrefix) {
+  return z.string('an id').refine((text) => isId(prefix, text), `an id that starts with ${prefix}_`);
+}
+
+export const slug = z
+  .string('text')
+  .refine(isValidSlug, `a slug: 1 to ${SLUG_LIMIT} lower-case letters and digits with single hyphens between`);
+
+/** What people and agents read and address. Stored without white space around it. */
+export const name = z
+  .string('text')
+  .refine(isValidName, `a name: 1 to ${NAME_LIMIT} characters on one line with a letter or digit, and no @`)
+  .transform((text) => text.trim());
+
+/** What a company calls something of its own, such as a key. */
+export const label = z
+  .string('text')
+  .transform((text) => text.trim())
+  .refine(
+    (text) => text !== '' && Array.from(text).length <= NAME_LIMIT && !/[\p{Cc}\u2028-\u202e\u2066-\u2069]/u.test(text),
+    `1 to ${NAME_LIMIT} characters on one line`,
+  );
+
+/** What is said in a room. */
+export const text = z
+  .string('text')
+  .max(TEXT_LIMIT, `at most ${TEXT_LIMIT} characters`)
+  .refine((said) => said.trim() !== '', 'text that is not blank');
+
+export function optionalText() {
+  return z.string('text').max(TEXT_LIMIT, `at most ${TEXT_LIMIT} characters`);
+}
+
+/** One of a closed set. */
+export function oneOf<const T extends readonly [string, ...string[]]>(values: T) {
+  return z.enum(values, `one of ${values.join(', ')}`);
+}
+
+export const flag = z.boolean('true or false');
+
+/** The slug given, or the one in the name. @throws InvalidInput when the name has none */
+export function slugOr(given: string | undefined, fallback: string): string {
+  const made = given ?? slugFromName(fallback);
+  if (made === null) throw new InvalidInput('the name has no letter or digit to make a slug of: give one', '/slug');
+  return made;
+}
+
+/** At least one of these fields is given. */
+export function changesSomething(change: object): boolean {
+  return Object.values(change).some((value) => value !== undefined);
+}
+export const CHANGES_SOMETHING = 'at least one field to change';
+
+/** RFC 3339: a full date, kept as it is, or a time with its offset, kept as its instant in UTC. */
+export const deadline = z.string('text').transform((given, context) => {
+  const kept = readDeadline(given);
+  if (kept !== null) return kept;
+  context.addIssue({ code: 'custom', message: 'a date such as 2026-08-08, or a time such as 2026-08-08T17:00:00Z' });
+  return z.NEVER;
+});
+
+/** A time, for a filter. */
+export const instant = z.string('text').transform((given, context) => {
+  const kept = given.includes('T') || given.includes('t') ? readDeadline(given) : null;
+  if (kept !== null) return new Date(kept);
+  context.addIssue({ code: 'custom', message: 'a time such as 2026-08-08T17:00:00Z' });
+  return z.NEVER;
+});
+
+const DATE = /^(\d{4})-(\d{2})-(\d{2})$/;
+const TIME = /^(\d{4}-\d{2}-\d{2})[Tt]([01]\d|2[0-3]):[0-5]\d:[0-5]\d(\.\d{1,9})?([Zz]|[+-]([01]\d|2[0-3]):[0-5]\d)$/;
+
+function readDeadline(given: string): string | null {
+  if (isCalendarDate(given)) return given;
+  const date = TIME.exec(given)?.[1];
+  if (date === undefined || !isCalendarDate(date)) return null;
+  const instantOf = new Date(given.toUpperCase());
+  // An offset can carry a time out of the years that RFC 3339 can write.
+  const year = instantOf.getUTCFullYear();
+  return year >= 1 && year <= 9999 ? instantOf.toISOString() : null;
+}
+
+function isCalendarDate(given: string): boolean {
+  const [, year = 0, month = 0, day = 0] = (DATE.exec(given) ?? []).map(Number);
+  if (year < 1) return false;
+  const date = new Date(Date.UTC(2000, month - 1, day));
+  date.setUTCFullYear(year, month - 1, day);
+  return date.getUTCMonth() === month - 1 && date.getUTCDate() === day;
+}

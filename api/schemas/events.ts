@@ -1,0 +1,76 @@
+// What may be written to a room, told apart by `type`.
+
+import { z } from 'zod';
+import { MEMORY_CATEGORIES, MEMORY_VISIBILITIES, TASK_OUTCOMES, TASK_PRIORITIES } from '../../workflows/contract';
+import { deadline, idOf, oneOf, optionalText, slug, text } from './common';
+
+/** A message may name more agents than it may wake: those who read with a key of their own. */
+const MENTIONS_LIMIT = 100;
+/** Sentences to check a result against, and labels to search by: as many as a model may declare. */
+const CRITERIA_LIMIT = 20;
+const CRITERION_LENGTH_LIMIT = 2_000;
+const TAGS_LIMIT = 20;
+const TAG_LENGTH_LIMIT = 64;
+const MEMORY_REFS_LIMIT = 100;
+
+function some<T extends z.ZodType>(item: T, max: number) {
+  return z.array(item, 'a list').max(max, `at most ${max} entries`).default([]);
+}
+
+function shortText(max: number) {
+  const expected = `text of 1 to ${max} characters`;
+  return z.string(expected).min(1, expected).max(max, expected);
+}
+
+/** What an agent is addressed by; folded when it is looked up, so that its case is free. */
+const addressee = z
+  .string('text')
+  .transform((given) => given.normalize('NFC').toLowerCase())
+  .pipe(slug);
+
+const message = z.strictObject({
+  type: z.literal('message'),
+  text,
+  mentions: some(addressee, MENTIONS_LIMIT),
+});
+
+const task = z.strictObject({
+  type: z.literal('task'),
+  to: addressee,
+  goal: text,
+  acceptance_criteria: some(shortText(CRITERION_LENGTH_LIMIT), CRITERIA_LIMIT),
+  priority: oneOf(TASK_PRIORITIES).default('normal'),
+  deadline: deadline.nullable().default(null),
+  memory_refs: some(idOf('mem'), MEMORY_REFS_LIMIT),
+  attachments: z.array(z.never('none: there are no files yet'), 'a list').default([]),
+});
+
+const taskResponse = z.strictObject({
+  type: z.literal('task_response'),
+  task: idOf('task'),
+  state: oneOf(TASK_OUTCOMES),
+  result: text,
+});
+
+const taskVerdict = z.strictObject({
+  type: z.literal('task_verdict'),
+  task: idOf('task'),
+  verdict: oneOf(['accepted', 'rejected']),
+  note: optionalText().nullable().default(null),
+});
+
+const memory = z.strictObject({
+  type: z.literal('memory'),
+  category: oneOf(MEMORY_CATEGORIES),
+  content: text,
+  tags: some(shortText(TAG_LENGTH_LIMIT), TAGS_LIMIT),
+  visibility: oneOf(MEMORY_VISIBILITIES).default('shared'),
+});
+
+export const eventBody = z.discriminatedUnion(
+  'type',
+  [message, task, taskResponse, taskVerdict, memory],
+  'one of message, task, task_response, task_verdict, memory',
+);
+
+export type EventBody = z.output<typeof eventBody>;

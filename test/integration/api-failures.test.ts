@@ -1,0 +1,118 @@
+// What callers see when something behind the API breaks, and what they do not.
+
+import pino from 'pino';
+import { connectDatabase } from '../../prisma/client';
+import type { Db } from '../../prisma/store/transaction';
+import {
+  createClient,
+  expectStatus,
+  serveApi,
+  setUpRoom,
+  startTestApi,
+  type TestApi,
+  type TestRoom,
+} from '../support/api';
+import { createTestDatabase } from '../support/database';
+import { openTcpGate } from '../support/tcp-gate';
+
+let api: TestApi;
+let room: TestRoom;
+
+beforeAll(async () => {
+  api = await startTestApi();
+  room = await setUpRoom(api);
+});
+afterAll(() => api.close());
+
+const events = (): string => `${room.path}/events`;
+const countRows = async (): Promise<number[]> =>
+  Promise.all([api.db.roomEvent.count(), api.db.message.count(), api.db.wake.count()]);
+
+describe('when something breaks', () => {
+  const deps = (db: Db, log = pino({ level: 'silent' })) => ({
+    db,
+    secretBox: api.secretBox,
+    providers: new Map<string, string>(),
+    allowedModelHosts: [],
+    log,
+  });
+  const connect = (url: string) =>
+    connectDatabase(url, {
+      poolSize: 2,
+      lockTimeoutMs: 300,
+      statementTimeoutMs: 500,
+      transactionTimeoutMs: 1_000,
+      applicationName: 'durable-room-test',
+    });
+  const newToken = async (): Promise<string> =>
+    (await expectStatus(201, room.larkspur.admin.post('/v1/keys', { kind: 'service', name: 's' }))).token;
+
+  test('a bug is a 500 without its reason, which the log has', async () => {
+    const lines: string[] = [];
+    const broken = new Proxy(api.db, {
+      get: (target, name) => {
+        if (name === 'room') throw new Error('secret reason in /srv/app/file.ts');
+        return Reflect.get(target, name) as unknown;
+      },
+    });
+    const served = await serveApi(deps(broken, pino({}, { write: (line: string) => void lines.push(line) })));
+    const answer = await createClient(served.url, await newToken()).get('/v1/rooms');
+    expect([answer.status, answer.body.code]).toEqual([500, 'internal']);
+    expect(answer.text).not.toMatch(/secret|srv|file\.ts/);
+    const failure = lines.map((line) => JSON.parse(line)).find((line) => line.msg === 'a request failed');
+    const err = { message: expect.stringContaining('secret reason') };
+    expect(failure).toMatchObject({ request: answer.body.request_id, err });
+    await served.close();
+  });
+
+  test('a database that is away is 503 with a time to come back', async () => {
+    const url = new URL(api.databaseUrl);
+    const gate = await openTcpGate(Number(url.port));
+    url.port = String(gate.port);
+    const database = await connect(url.toString());
+    const served = await serveApi(deps(database.prisma));
+    const client = createClient(served.url, await newToken());
+    await expectStatus(200, client.get('/readyz'));
+    await gate.close();
+    const requests = [
+      () => client.get('/v1/rooms'),
+      () => client.post(events(), { type: 'message', text: 'hi' }),
+      () => client.get('/readyz'),
+    ];
+    for (const request of requests) {
+      const answer = await request();
+      expect([answer.status, answer.body.code]).toEqual([503, 'unavailable']);
+      expect(Number(answer.headers.get('retry-after'))).toBeGreaterThan(0);
+    }
+    await expectStatus(200, client.get('/healthz'));
+    await served.close();
+    await database.close();
+  });
+
+  test('a room that somebody holds is 503, and nothing of the event stays', async () => {
+    const database = await connect(api.databaseUrl);
+    const served = await serveApi(deps(database.prisma));
+    const client = createClient(served.url, await newToken());
+    const before = await countRows();
+    await api.db.$transaction(async (tx) => {
+      await tx.$queryRaw`SELECT id FROM rooms WHERE id = ${room.id} FOR UPDATE`;
+      const answer = await client.post(events(), { type: 'message', text: 'hi @scribe' });
+      expect([answer.status, answer.body.code]).toEqual([503, 'unavailable']);
+    });
+    expect(await countRows()).toEqual(before);
+    await expectStatus(201, client.post(events(), { type: 'message', text: 'hi @scribe' }));
+    await served.close();
+    await database.close();
+  });
+
+  test('a database that was never migrated is not ready', async () => {
+    const empty = await createTestDatabase();
+    const database = await connect(empty.url);
+    const served = await serveApi(deps(database.prisma));
+    expect(await expectStatus(503, createClient(served.url).get('/readyz'))).toMatchObject({ code: 'unavailable' });
+    await expectStatus(200, createClient(served.url).get('/healthz'));
+    await served.close();
+    await database.close();
+    await empty.drop();
+  });
+});

@@ -1,0 +1,190 @@
+// The API as a process: what it says when it starts, and how it stops.
+
+import { spawn, type ChildProcess } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
+import { once } from 'node:events';
+import { request } from 'node:http';
+import { join } from 'node:path';
+import type { Readable } from 'node:stream';
+import { setTimeout as sleep } from 'node:timers/promises';
+import pg from 'pg';
+import { createTestDatabase, type TestDatabase } from '../support/database';
+import { createClient, expectStatus } from '../support/api';
+
+const ROOT = join(__dirname, '..', '..');
+
+// Node can't read TypeScript, and the child is outside of jest.
+const RUN_MAIN = `
+const swc = require(${JSON.stringify(require.resolve('@swc/core'))});
+require.extensions['.ts'] = (module, file) => module._compile(
+  swc.transformFileSync(file, { jsc: { parser: { syntax: 'typescript' }, target: 'es2022' }, module: { type: 'commonjs', ignoreDynamic: true } }).code,
+  file,
+);
+require(${JSON.stringify(join(ROOT, 'api', 'main.ts'))});
+`;
+
+interface Ready {
+  readonly type: 'ready';
+  readonly port: number;
+  readonly operatorKey?: string;
+}
+
+interface Running extends Launched {
+  readonly ready: Ready;
+  readonly url: string;
+}
+
+const children = new Set<ChildProcess>();
+let database: TestDatabase;
+
+beforeAll(async () => {
+  database = await createTestDatabase({ migrated: true });
+});
+afterAll(async () => {
+  for (const child of children) child.kill('SIGKILL');
+  await database.drop();
+});
+
+interface Launched {
+  readonly child: ChildProcess;
+  readonly exited: Promise<number | null>;
+  stdout(): string;
+  stderr(): string;
+}
+
+function launch(env: Record<string, string>, forked = true): Launched {
+  const child = spawn(process.execPath, ['-e', RUN_MAIN], {
+    cwd: ROOT,
+    env: { PATH: process.env['PATH'], API_PORT: '0', ...env },
+    stdio: ['ignore', 'pipe', 'pipe', ...(forked ? (['ipc'] as const) : [])],
+  });
+  const [stdout, stderr] = [child.stdout as Readable, child.stderr as Readable];
+  children.add(child);
+  let [out, err] = ['', ''];
+  stdout.on('data', (chunk: Buffer) => (out += chunk.toString()));
+  stderr.on('data', (chunk: Buffer) => (err += chunk.toString()));
+  // Not the child's own 'close', which never comes once its channel was disconnected from here.
+  const exited = Promise.all([once(child, 'exit'), once(stdout, 'close'), once(stderr, 'close')]).then(([[code]]) => {
+    children.delete(child);
+    return code as number | null;
+  });
+  return { child, exited, stdout: () => out, stderr: () => err };
+}
+
+const MASTER_KEYS = `k1:${randomBytes(32).toString('base64')}`;
+
+async function start(env: Record<string, string> = {}): Promise<Running> {
+  const launched = launch({ DATABASE_URL: database.url, MASTER_KEYS, ...env });
+  const first = await Promise.race([once(launched.child, 'message'), launched.exited]);
+  if (!Array.isArray(first)) throw new Error(`the API ended with ${first}: ${launched.stderr()}`);
+  const ready = first[0] as Ready;
+  return { ...launched, ready, url: `http://127.0.0.1:${ready.port}` };
+}
+
+test('the first start makes the operator’s key and hands it to its supervisor once, not to a log', async () => {
+  const first = await start();
+  const { operatorKey = '' } = first.ready;
+  expect(operatorKey).toMatch(/^dr_operator_/);
+  await expectStatus(200, createClient(first.url, operatorKey).get('/v1/companies'));
+  await expectStatus(200, createClient(first.url).get('/readyz'));
+  first.child.kill('SIGTERM');
+  expect(await first.exited).toBe(0);
+  // Whoever forked it shows the key; shown twice, it would be in somebody's log.
+  expect(first.stdout() + first.stderr()).not.toContain(operatorKey);
+
+  const second = await start();
+  expect(second.ready).toEqual({ type: 'ready', port: second.ready.port });
+  expect(second.stdout()).toBe('');
+  await expectStatus(200, createClient(second.url, operatorKey).get('/v1/companies'));
+  second.child.kill('SIGINT');
+  expect(await second.exited).toBe(0);
+
+  const configured = 'configured-operator-key-0123456789abcdef';
+  const third = await start({ OPERATOR_KEY: configured });
+  expect(third.ready.operatorKey).toBeUndefined();
+  await expectStatus(200, createClient(third.url, configured).get('/v1/companies'));
+  await expectStatus(401, createClient(third.url, operatorKey).get('/v1/companies'));
+  // A supervisor that goes away takes the API with it.
+  third.child.disconnect();
+  expect(await third.exited).toBe(0);
+  expect(third.stdout() + third.stderr()).not.toContain(configured);
+});
+
+test('by itself it shows the operator’s key on stdout, once', async () => {
+  const fresh = await createTestDatabase({ migrated: true });
+  for (const shown of [1, 0]) {
+    const alone = launch({ DATABASE_URL: fresh.url, MASTER_KEYS }, false);
+    while (!alone.stderr().includes('the API is listening')) await sleep(50);
+    alone.child.kill('SIGTERM');
+    expect(await alone.exited).toBe(0);
+    expect(alone.stdout().match(/dr_operator_[A-Za-z0-9_-]{43}/g) ?? []).toHaveLength(shown);
+    expect(alone.stderr()).not.toContain('dr_operator_');
+  }
+  await fresh.drop();
+});
+
+test('a stop lets a request under way finish, and takes no other', async () => {
+  const running = await start({ OPERATOR_KEY: 'o'.repeat(40) });
+  const holder = new pg.Client({ connectionString: database.url });
+  await holder.connect();
+  await holder.query('BEGIN');
+  await holder.query('LOCK TABLE companies IN ACCESS EXCLUSIVE MODE');
+  const answered = createClient(running.url, 'o'.repeat(40)).post('/v1/companies', { name: 'Late' });
+  await sleep(300);
+  running.child.kill('SIGTERM');
+  running.child.kill('SIGTERM');
+  await sleep(200);
+  await expect(createClient(running.url).get('/healthz')).rejects.toThrow();
+  await holder.query('COMMIT');
+  await holder.end();
+  expect((await answered).status).toBe(201);
+  expect(await running.exited).toBe(0);
+});
+
+test('a client that sends its body for ever does not hold up a stop for ever', async () => {
+  const running = await start({ OPERATOR_KEY: 'o'.repeat(40) });
+  const slow = request(`${running.url}/v1/companies`, {
+    method: 'POST',
+    headers: {
+      authorization: `Bearer ${'o'.repeat(40)}`,
+      'content-type': 'application/json',
+      'content-length': '1000',
+    },
+  });
+  slow.on('error', () => undefined);
+  slow.write('{');
+  await sleep(300);
+  const stoppedAt = Date.now();
+  running.child.kill('SIGTERM');
+  expect(await running.exited).toBe(0);
+  const took = Date.now() - stoppedAt;
+  expect(took).toBeGreaterThan(9_000);
+  expect(took).toBeLessThan(15_000);
+}, 30_000);
+
+test.each([
+  ['DATABASE_URL', { DATABASE_URL: '' }],
+  ['MASTER_KEYS', { MASTER_KEYS: 'k1:c2VjcmV0LWNhbmFyeQ==' }],
+  ['OPERATOR_KEY', { OPERATOR_KEY: 'secret-canary' }],
+])('a wrong %s is named, not shown', async (name, env) => {
+  const launched = launch({ DATABASE_URL: database.url, MASTER_KEYS, ...env });
+  expect(await launched.exited).toBe(1);
+  expect(launched.stderr()).toContain(`${name}: expected`);
+  expect(launched.stderr()).not.toMatch(/secret-canary|c2VjcmV0|\n\s+at /);
+});
+
+test('a database that is not there is said in one line', async () => {
+  const launched = launch({ DATABASE_URL: 'postgresql://user:secret-canary@127.0.0.1:1/db', MASTER_KEYS });
+  expect(await launched.exited).toBe(1);
+  expect(launched.stderr()).toContain('127.0.0.1:1/db can not be reached');
+  expect(launched.stderr()).not.toMatch(/secret-canary|\n\s+at /);
+});
+
+test('a port that is taken is an error', async () => {
+  const running = await start();
+  const second = launch({ DATABASE_URL: database.url, MASTER_KEYS, API_PORT: String(running.ready.port) });
+  expect(await second.exited).toBe(1);
+  expect(second.stderr()).toContain('EADDRINUSE');
+  running.child.kill('SIGTERM');
+  expect(await running.exited).toBe(0);
+});

@@ -1,0 +1,214 @@
+// The API over real HTTP on a database of its own, and a room made through it as its users make one.
+
+import { randomBytes } from 'node:crypto';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import pino from 'pino';
+import { createApp, type ApiDeps } from '../../api/app';
+import { connectDatabase, type Database } from '../../prisma/client';
+import { createSecretBox, type SecretBox } from '../../prisma/secret-box';
+import { ensureOperatorKey } from '../../prisma/store/keys';
+import type { Db } from '../../prisma/store/transaction';
+import { createTestDatabase } from './database';
+
+// oxlint-disable-next-line typescript/no-explicit-any -- whatever the API answers; tests say what they expect of it
+export type Json = any;
+
+export interface ApiAnswer {
+  readonly status: number;
+  readonly headers: Headers;
+  readonly body: Json;
+  readonly text: string;
+}
+
+export interface ApiClient {
+  get(path: string): Promise<ApiAnswer>;
+  post(path: string, body?: unknown): Promise<ApiAnswer>;
+  patch(path: string, body: unknown): Promise<ApiAnswer>;
+  delete(path: string): Promise<ApiAnswer>;
+  /** As it is given: for bodies and headers that no client of ours would send. */
+  send(
+    method: string,
+    path: string,
+    options?: { body?: string | Uint8Array; headers?: Record<string, string> },
+  ): Promise<ApiAnswer>;
+}
+
+export interface TestApi {
+  readonly url: string;
+  readonly db: Db;
+  readonly database: Database;
+  readonly databaseUrl: string;
+  readonly secretBox: SecretBox;
+  readonly operatorKey: string;
+  /** Everything that the API logged so far, as text. */
+  logged(): string;
+  client(token?: string): ApiClient;
+  close(): Promise<void>;
+}
+
+export interface TestApiOptions {
+  readonly providers?: Readonly<Record<string, string>>;
+  readonly allowedModelHosts?: readonly string[];
+}
+
+/** Starts the API on a free port, on a fresh database. */
+export async function startTestApi(options: TestApiOptions = {}): Promise<TestApi> {
+  const test = await createTestDatabase({ migrated: true });
+  const database = await connectDatabase(test.url, {
+    poolSize: 8,
+    lockTimeoutMs: 5_000,
+    statementTimeoutMs: 10_000,
+    transactionTimeoutMs: 15_000,
+    applicationName: 'durable-room-test',
+  });
+  const secretBox = createSecretBox([{ id: 'test', key: randomBytes(32) }]);
+  const lines: string[] = [];
+  const served = await serveApi({
+    db: database.prisma,
+    secretBox,
+    providers: new Map(Object.entries(options.providers ?? { openai: 'https://api.openai.com/v1' })),
+    allowedModelHosts: options.allowedModelHosts ?? [],
+    log: pino({ level: 'debug' }, { write: (line: string) => void lines.push(line) }),
+  });
+  const operatorKey = await ensureOperatorKey(database.prisma, undefined);
+  if (operatorKey === null) throw new Error('a fresh database had an operator key');
+  const { url } = served;
+  return {
+    url,
+    db: database.prisma,
+    database,
+    databaseUrl: test.url,
+    secretBox,
+    operatorKey,
+    logged: () => lines.join(''),
+    client: (token) => createClient(url, token),
+    close: async () => {
+      await served.close();
+      await database.close();
+      await test.drop();
+    },
+  };
+}
+
+/** Serves the API on a free port with what it is given. */
+export async function serveApi(deps: ApiDeps): Promise<{ url: string; close(): Promise<void> }> {
+  const server = createServer(createApp(deps));
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  return {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    close: async () => {
+      server.closeAllConnections();
+      await new Promise((resolve) => server.close(resolve));
+    },
+  };
+}
+
+export function createClient(url: string, token?: string): ApiClient {
+  const send: ApiClient['send'] = async (method, path, { body, headers } = {}) => {
+    const answer = await fetch(url + path, {
+      method,
+      headers: { ...(token !== undefined && { authorization: `Bearer ${token}` }), ...headers },
+      ...(body !== undefined && { body }),
+    });
+    const text = await answer.text();
+    return { status: answer.status, headers: answer.headers, text, body: text === '' ? null : parseOr(text) };
+  };
+  const sendJson = (method: string, path: string, body: unknown): Promise<ApiAnswer> =>
+    body === undefined
+      ? send(method, path)
+      : send(method, path, { body: JSON.stringify(body), headers: { 'content-type': 'application/json' } });
+  return {
+    send,
+    get: (path) => send('GET', path),
+    post: (path, body) => sendJson('POST', path, body),
+    patch: (path, body) => sendJson('PATCH', path, body),
+    delete: (path) => send('DELETE', path),
+  };
+}
+
+function parseOr(text: string): Json {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return text;
+  }
+}
+
+/** The body of an answer that must have this status. */
+export async function expectStatus(status: number, answer: Promise<ApiAnswer>): Promise<Json> {
+  const { status: got, body, text } = await answer;
+  if (got !== status) throw new Error(`expected ${status}, got ${got}: ${text}`);
+  return body;
+}
+
+export interface RoomCompany {
+  readonly id: string;
+  readonly admin: ApiClient;
+  readonly member: ApiClient;
+  readonly service: ApiClient;
+  /** With the key of the company's agent. */
+  readonly agent: ApiClient;
+  readonly agentId: string;
+  readonly modelKeyId: string;
+}
+
+export interface TestRoom {
+  readonly id: string;
+  readonly path: string;
+  /** Larkspur, with the always-on agent `scribe`. */
+  readonly larkspur: RoomCompany;
+  /** Tamarack, with the always-on agent `scout`. */
+  readonly tamarack: RoomCompany;
+}
+
+/** Makes two companies, a room of the first and the second its guest, and an always-on agent of each on its roster. */
+export async function setUpRoom(
+  api: TestApi,
+  options: { suffix?: string; preset?: string; room?: Record<string, unknown> } = {},
+): Promise<TestRoom> {
+  const { suffix = '', preset = 'autonomous' } = options;
+  const larkspur = await setUpCompany(api, `larkspur${suffix}`, `Larkspur${suffix}`, 'scribe');
+  const tamarack = await setUpCompany(api, `tamarack${suffix}`, `Tamarack${suffix}`, 'scout');
+  const room = await expectStatus(201, larkspur.admin.post('/v1/rooms', { name: 'Launch', ...options.room }));
+  const path = `/v1/rooms/${room.id}`;
+  const { code } = await expectStatus(201, larkspur.admin.post(`${path}/invitations`));
+  await expectStatus(201, tamarack.admin.post(`${path}/members`, { code }));
+  for (const company of [larkspur, tamarack]) {
+    await expectStatus(201, company.admin.post(`${path}/roster`, { agent: company.agentId, preset }));
+  }
+  return { id: room.id, path, larkspur, tamarack };
+}
+
+/** Makes a company with a key of each kind, a model key and one always-on agent. */
+export async function setUpCompany(api: TestApi, slug: string, name: string, agentSlug: string): Promise<RoomCompany> {
+  const created = await expectStatus(201, api.client(api.operatorKey).post('/v1/companies', { slug, name }));
+  const admin = api.client(created.admin_key.token);
+  const keyOf = async (body: object): Promise<ApiClient> => {
+    const { token } = await expectStatus(201, admin.post('/v1/keys', body));
+    return api.client(token);
+  };
+  const modelKey = await expectStatus(
+    201,
+    admin.post('/v1/model-keys', { name: 'main', key: 'sk-test-0123456789', provider: 'openai' }),
+  );
+  const agent = await expectStatus(
+    201,
+    admin.post('/v1/agents', {
+      slug: agentSlug,
+      name: agentSlug.charAt(0).toUpperCase() + agentSlug.slice(1),
+      instructions: 'Be brief.',
+      model: 'test-model',
+      model_key: modelKey.id,
+    }),
+  );
+  return {
+    id: created.company.id,
+    admin,
+    member: await keyOf({ kind: 'person', role: 'member', name: 'Member' }),
+    service: await keyOf({ kind: 'service', name: 'Service' }),
+    agent: await keyOf({ kind: 'agent', agent: agent.id, name: 'Agent' }),
+    agentId: agent.id,
+    modelKeyId: modelKey.id,
+  };
+}
