@@ -1,0 +1,77 @@
+// A tiny crash lab on the servers of the test run: the gap between an effect and its record, in the three ways that have one.
+
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { Client, Connection } from '@temporalio/client';
+import { runLab, type LabResult } from '../lab/lab';
+import { actedTwice, isFinished, type Observation } from '../lab/observation';
+import { TIMES } from '../lab/settings';
+import type { Way } from '../lab/ways';
+import { createTestDatabase } from '../support/database';
+import { temporalAddress } from '../support/runs';
+import { startScriptedModel } from '../support/scripted-model-server';
+
+const POINTS = ['post:between', 'memory:between', 'task:between'] as const;
+
+let lab: LabResult;
+
+beforeAll(async () => {
+  const scratch = await mkdtemp(join(tmpdir(), 'durable-room-lab-'));
+  const model = await startScriptedModel();
+  const connection = await Connection.connect({ address: temporalAddress() });
+  try {
+    lab = await runLab(
+      {
+        temporalAddress: temporalAddress(),
+        client: new Client({ connection }),
+        model,
+        scratch,
+        createDatabase: async () => {
+          const { url, drop } = await createTestDatabase({ migrated: true });
+          return { url, workerUrl: url, countStatements: async () => null, drop };
+        },
+      },
+      { ways: ['record', 'stop', 'resume'], points: POINTS, jobs: 1, perDeath: 3, costJobs: 0, times: TIMES },
+      { begin: () => undefined, at: () => undefined },
+    );
+  } finally {
+    await connection.close();
+    await model.stop();
+    await rm(scratch, { recursive: true, force: true });
+  }
+}, 150_000);
+
+function of(way: Way): readonly Observation[] {
+  const observed = lab.observations.filter((each) => each.way === way);
+  expect(observed.map((each) => each.point).sort()).toEqual([...POINTS].sort());
+  expect(observed.every((each) => each.reached && each.settled)).toBe(true);
+  return observed;
+}
+
+test('a record written after the effect: a kill between the two makes it act twice', () => {
+  expect(
+    of('record')
+      .filter(actedTwice)
+      .map((each) => each.point)
+      .sort(),
+  ).toEqual([...POINTS].sort());
+});
+
+test('claim first, on_crash stop: nothing twice; what was not reached is left, and a new message makes it good', () => {
+  const observed = of('stop');
+  expect([...observed, ...lab.discarded].filter((each) => each.way === 'stop' && actedTwice(each))).toEqual([]);
+  const left = observed.filter((each) => !isFinished(each));
+  expect(left.map((each) => [each.point, each.ending, each.lostSteps, each.next?.madeGood]).sort()).toEqual([
+    ['memory:between', 'partial', 1, true],
+    ['post:between', 'partial', 2, true],
+  ]);
+});
+
+test('claim first, on_crash resume: nothing twice, and everything is done', () => {
+  const observed = of('resume');
+  expect([...observed, ...lab.discarded].filter((each) => each.way === 'resume' && actedTwice(each))).toEqual([]);
+  expect(observed.map((each) => [each.posts, each.memory, each.tasks, each.ending])).toEqual(
+    POINTS.map(() => [1, 1, 1, 'replied']),
+  );
+});

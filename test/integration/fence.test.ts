@@ -1,0 +1,398 @@
+// The fence: every step of a run acts at most once for all time, for the execution that owns it, while the run is open.
+
+import { randomUUID } from 'node:crypto';
+import { connectDatabase } from '../../prisma/client';
+import { stageMemory } from '../../prisma/store/memory';
+import { actOnce, type Effect } from '../../prisma/store/runs';
+import { claimRequest, endRequest } from '../../prisma/store/model-requests';
+import { newId } from '../../prisma/store/ids';
+import { translateFailures } from '../../activities/failure';
+import { renderContext } from '../../activities/context/render';
+import type { DeclaredReply } from '../../workflows/contract';
+import { openRoom } from '../support/rooms';
+import {
+  activitiesOf,
+  answered,
+  eventsOf,
+  holdTransaction,
+  openRun,
+  repliedRun,
+  untilWaiting,
+  type OpenRun,
+} from '../support/store-runs';
+import { createWorld, type World } from '../support/world';
+
+const MODEL_URL = 'http://127.0.0.1:9/v1';
+let world: World;
+
+beforeAll(async () => {
+  world = await createWorld({ modelUrl: MODEL_URL });
+});
+afterAll(() => world.close());
+
+const LINE = { category: 'fact', content: 'the line', tags: ['tag'], visibility: 'shared' } as const;
+const SAYS: Partial<DeclaredReply> = { reply: 'said', memory: LINE };
+
+const acting = (run: OpenRun, execution = run.execution) => activitiesOf(world, execution);
+const stranger = (run: OpenRun) => ({ ...run.execution, temporalRunId: randomUUID() });
+
+/** Everything that a run has left behind. */
+async function leftBy(run: OpenRun) {
+  const where = { runId: run.id };
+  const row = await world.db.run.findUniqueOrThrow({
+    where: { id: run.id },
+    include: { steps: { orderBy: { position: 'asc' } } },
+  });
+  return {
+    texts: (await world.db.message.findMany({ where, orderBy: { seq: 'asc' } })).map((message) => message.text),
+    lines: await world.db.memoryEntry.count({ where }),
+    steps: row.steps.map((step) => `${step.stepKey}=${step.state}`),
+    ending: row.ending,
+    fenced: row.fencedCount,
+    endedEvents: (await eventsOf(world, 'run_ended')).filter((event) => event.subjectId === run.id).length,
+  };
+}
+
+const fenced = (why: string) => ({ type: 'Fenced', message: `Fenced: ${why}`, nonRetryable: true });
+
+describe('a step of a run', () => {
+  test('acts once and returns its record ever after, also when the run is closed', async () => {
+    const run = await repliedRun(world, SAYS);
+    const post = () => acting(run).postReply({ run: run.id, step: 'reply' });
+    expect(await post()).toEqual({ state: 'done' });
+    expect(await post()).toEqual({ state: 'done' });
+    expect(await leftBy(run)).toMatchObject({ texts: ['said'], lines: 0, steps: ['reply=done'], ending: null });
+    const remember = () => acting(run).writeMemory({ run: run.id, step: 'memory' });
+    expect(await remember()).toEqual({ state: 'done', ending: 'replied' });
+    expect(await remember()).toEqual({ state: 'done', ending: 'replied' });
+    expect(await post()).toEqual({ state: 'done', ending: 'replied' });
+    expect(await leftBy(run)).toMatchObject({ texts: ['said'], lines: 1, ending: 'replied', endedEvents: 1 });
+  });
+
+  test('acts once, however many attempts run it at the same time', async () => {
+    const run = await repliedRun(world, SAYS);
+    const attempts = Array.from({ length: 12 }, () => acting(run).postReply({ run: run.id, step: 'reply' }));
+    expect(await Promise.all(attempts)).toEqual(attempts.map(() => ({ state: 'done' })));
+    expect(await leftBy(run)).toMatchObject({ texts: ['said'], steps: ['reply=done'], ending: null });
+  });
+
+  test('posts its reply one hop above, as its agent, referring to the message that woke it', async () => {
+    const run = await repliedRun(world, { reply: 'deeper' }, { hop: 2 });
+    await acting(run).postReply({ run: run.id, step: 'reply' });
+    const [reply] = await world.db.message.findMany({ where: { runId: run.id } });
+    expect(reply).toMatchObject({ hop: 3, authorId: world.scribe.id, refersTo: run.messageId, kind: 'text' });
+  });
+
+  test('that is the last closes the run in its own transaction: its event follows the effect directly', async () => {
+    const run = await repliedRun(world, SAYS);
+    await acting(run).postReply({ run: run.id, step: 'reply' });
+    await acting(run).writeMemory({ run: run.id, step: 'memory' });
+    const events = await eventsOf(world);
+    const at = events.findIndex((event) => event.subjectId === run.id && event.type === 'run_ended');
+    expect(events[at - 1]).toMatchObject({ type: 'memory', at: events[at]?.at });
+    const row = await world.db.run.findUniqueOrThrow({ where: { id: run.id }, include: { steps: true } });
+    const posted = row.steps.find((step) => step.stepKey === 'reply')?.effectId;
+    expect(events[at]?.data).toEqual({
+      run: run.id,
+      agent: world.scribe.id,
+      message: run.messageId,
+      ending: 'replied',
+      posted,
+    });
+    expect(row).toMatchObject({ state: 'closed', context: null, code: null });
+  });
+
+  test('whose reply addresses more agents than a message may wake fails, and nothing is posted', async () => {
+    const slugs = Array.from({ length: 11 }, (_, index) => `crowd-${index}`);
+    for (const slug of slugs) await world.addAgent({ slug });
+    const run = await repliedRun(world, { ...SAYS, reply: slugs.map((slug) => `@${slug}`).join(' ') });
+    expect(await acting(run).postReply({ run: run.id, step: 'reply' })).toEqual({ state: 'failed', ending: 'failed' });
+    expect(await leftBy(run)).toMatchObject({ texts: [], lines: 0, steps: ['reply=failed', 'memory=superseded'] });
+    expect(await world.db.run.findUniqueOrThrow({ where: { id: run.id } })).toMatchObject({ code: 'reply_invalid' });
+  });
+});
+
+describe('an execution that does not own the run', () => {
+  test('is fenced at every door and counted each time, and nothing comes of it', async () => {
+    const run = await repliedRun(world, SAYS);
+    const other = stranger(run);
+    const doors = [
+      () => acting(run, other).postReply({ run: run.id, step: 'reply' }),
+      () => acting(run, other).callModel({ run: run.id }),
+      () => acting(run, other).closeRun({ run: run.id, reason: { kind: 'cancelled' } }),
+      () => acting(run, { ...run.execution, workflowId: 'other' }).postReply({ run: run.id, step: 'reply' }),
+    ];
+    for (const knock of doors) await expect(knock()).rejects.toMatchObject(fenced('not_mine'));
+    await expect(endRequest(world.db, other, run.id, 1, answered({ reply: 'forged' }))).rejects.toMatchObject({
+      why: 'not_mine',
+    });
+    expect(await leftBy(run)).toMatchObject({ texts: [], steps: [], ending: null, fenced: 5, endedEvents: 0 });
+  });
+
+  test('is fenced also by steps that the owner has done', async () => {
+    const run = await repliedRun(world, SAYS);
+    await acting(run).postReply({ run: run.id, step: 'reply' });
+    await expect(acting(run, stranger(run)).postReply({ run: run.id, step: 'reply' })).rejects.toMatchObject(
+      fenced('not_mine'),
+    );
+  });
+});
+
+describe('a closed run', () => {
+  test('lets no late attempt write: what was not reached stays not reached', async () => {
+    const run = await repliedRun(world, SAYS);
+    await acting(run).postReply({ run: run.id, step: 'reply' });
+    const reason = { kind: 'failed', code: 'no_answer', step: 'memory' } as const;
+    expect(await acting(run).closeRun({ run: run.id, reason })).toBe('partial');
+    const left = await leftBy(run);
+    expect(left).toMatchObject({ lines: 0, steps: ['reply=done', 'memory=failed'], ending: 'partial' });
+    // The step that was given up has its record; one that was never tried meets the closed run.
+    expect(await acting(run).writeMemory({ run: run.id, step: 'memory' })).toEqual({
+      state: 'failed',
+      ending: 'partial',
+    });
+    const early = await openRun(world);
+    await acting(early).closeRun({ run: early.id, reason: { kind: 'ended' } });
+    await expect(acting(early).callModel({ run: early.id })).rejects.toMatchObject(fenced('closed'));
+    await expect(acting(early).postReply({ run: early.id, step: 'reply' })).rejects.toMatchObject(fenced('closed'));
+    await expect(endRequest(world.db, early.execution, early.id, 1, answered({ reply: 'late' }))).rejects.toMatchObject(
+      { why: 'closed' },
+    );
+    expect(await leftBy(run)).toEqual(left);
+    expect(await leftBy(early)).toMatchObject({ texts: [], steps: [], ending: 'failed', fenced: 0 });
+  });
+
+  test('keeps its ending, whoever closes it again and why, at once or later', async () => {
+    const run = await repliedRun(world, SAYS);
+    const reasons = [{ kind: 'timed_out' }, { kind: 'lost' }, { kind: 'cancelled' }, { kind: 'ended' }] as const;
+    const endings = await Promise.all(reasons.map((reason) => acting(run).closeRun({ run: run.id, reason })));
+    expect(new Set(endings).size).toBe(1);
+    expect(await acting(run).closeRun({ run: run.id, reason: { kind: 'lost' } })).toBe(endings[0]);
+    expect(await leftBy(run)).toMatchObject({
+      ending: endings[0],
+      endedEvents: 1,
+      steps: ['reply=not_reached', 'memory=not_reached'],
+    });
+  });
+});
+
+describe('what was decided when the reply came is checked again where it takes effect', () => {
+  const own = () => ({ roomId: world.roomId, agentId: world.scribe.id });
+  const changes: [string, string, (undo: boolean) => Promise<unknown>][] = [
+    ['a right refused', 'right_revoked', (undo) => setRights(undo ? 'go' : 'refuse')],
+    ['a right held', 'right_revoked', (undo) => setRights(undo ? 'go' : 'hold')],
+    [
+      'the agent off the roster',
+      'not_a_member',
+      (undo) => world.db.roomAgent.updateMany({ where: own(), data: { removedAt: undo ? null : new Date() } }),
+    ],
+    [
+      'the company gone',
+      'not_a_member',
+      (undo) =>
+        world.db.roomMember.updateMany({
+          where: { roomId: world.roomId, companyId: world.host.id },
+          data: { leftAt: undo ? null : new Date() },
+        }),
+    ],
+    [
+      'the room closed',
+      'room_closed',
+      (undo) => world.db.room.update({ where: { id: world.roomId }, data: { closedAt: undo ? null : new Date() } }),
+    ],
+  ];
+  const setRights = (right: string) =>
+    world.db.roomAgent.updateMany({ where: own(), data: { rightReply: right, rightMemory: right } });
+
+  test.each(changes)('%s before the reply: superseded, and all after it', async (_, code, change) => {
+    const run = await repliedRun(world, SAYS);
+    await change(false);
+    expect(await acting(run).postReply({ run: run.id, step: 'reply' })).toEqual({
+      state: 'superseded',
+      ending: 'not_allowed',
+    });
+    await change(true);
+    expect(await leftBy(run)).toMatchObject({
+      texts: [],
+      lines: 0,
+      steps: ['reply=superseded', 'memory=superseded'],
+      endedEvents: 1,
+    });
+    expect(await world.db.run.findUniqueOrThrow({ where: { id: run.id } })).toMatchObject({
+      ending: 'not_allowed',
+      code,
+    });
+  });
+
+  test.each(changes)(
+    '%s after the reply: the later step is superseded, and the run has replied',
+    async (_, code, change) => {
+      const run = await repliedRun(world, SAYS);
+      await acting(run).postReply({ run: run.id, step: 'reply' });
+      await change(false);
+      expect(await acting(run).writeMemory({ run: run.id, step: 'memory' })).toEqual({
+        state: 'superseded',
+        ending: 'replied',
+      });
+      await change(true);
+      expect(await leftBy(run)).toMatchObject({
+        texts: ['said'],
+        lines: 0,
+        steps: ['reply=done', 'memory=superseded'],
+      });
+      expect(await world.db.runStep.findFirstOrThrow({ where: { runId: run.id, stepKey: 'memory' } })).toMatchObject({
+        code,
+      });
+    },
+  );
+
+  test('a right revoked while the step waited for it is seen', async () => {
+    const run = await repliedRun(world, { reply: 'too late' });
+    const revoking = await holdTransaction(
+      world.db,
+      (tx) =>
+        tx.$executeRaw`UPDATE room_agents SET right_reply = 'refuse' WHERE room_id = ${world.roomId} AND agent_id = ${world.scribe.id}`,
+    );
+    const posting = acting(run).postReply({ run: run.id, step: 'reply' });
+    await untilWaiting(world.db);
+    await revoking.release();
+    expect(await posting).toEqual({ state: 'superseded', ending: 'not_allowed' });
+    await setRights('go');
+  });
+
+  test('a step after a declared reply that is not posted is superseded, also when it comes first', async () => {
+    const run = await repliedRun(world, SAYS);
+    expect(await acting(run).writeMemory({ run: run.id, step: 'memory' })).toEqual({ state: 'superseded' });
+    expect(await leftBy(run)).toMatchObject({ lines: 0, ending: null });
+  });
+});
+
+test('a task of another room, of another agent or of nobody is superseded; only the right one changes', async () => {
+  const elsewhere = await openRoom(world, { name: 'elsewhere', modelUrl: MODEL_URL });
+  const foreign = await elsewhere.sendTask('not yours');
+  const scouts = await world.sendTask('scout', "scout's own");
+  const mine = await world.sendTask('scribe', 'the right one');
+  const untouched = () =>
+    world.db.task.findMany({ where: { id: { in: [foreign.taskId, scouts.taskId] } }, orderBy: { id: 'asc' } });
+  const [before, events] = [await untouched(), await world.db.roomEvent.count({ where: { roomId: elsewhere.id } })];
+  const tasks = ['0', newId('task'), foreign.taskId, scouts.taskId, mine.taskId];
+  const run = await repliedRun(world, {
+    reply: 'all done',
+    task_updates: tasks.map((task) => ({ task, state: 'done', result: 'so it is' })),
+    tasks_to_send: [{ to: 'nobody', goal: 'g', acceptance_criteria: [], priority: 'normal', deadline: null }],
+  });
+  await acting(run).postReply({ run: run.id, step: 'reply' });
+  for (const [index] of tasks.entries())
+    await acting(run).updateTask({ run: run.id, step: `task_update:${index + 1}` });
+  expect(await acting(run).sendTask({ run: run.id, step: 'task_send:1' })).toEqual({
+    state: 'refused',
+    ending: 'replied',
+  });
+  const steps = await world.db.runStep.findMany({ where: { runId: run.id }, orderBy: { position: 'asc' } });
+  expect(steps.map((step) => [step.state, step.code])).toEqual([
+    ['done', null],
+    ['superseded', 'not_found'],
+    ['superseded', 'not_found'],
+    ['superseded', 'not_found'],
+    ['superseded', 'not_yours'],
+    ['done', null],
+    ['refused', 'not_found'],
+  ]);
+  expect(await world.db.task.findUniqueOrThrow({ where: { id: mine.taskId } })).toMatchObject({
+    state: 'done',
+    result: 'so it is',
+  });
+  expect(await untouched()).toEqual(before);
+  expect(await world.db.roomEvent.count({ where: { roomId: elsewhere.id } })).toBe(events);
+});
+
+describe('a transaction that does not commit', () => {
+  test('leaves nothing behind, and the step can be done by the next attempt', async () => {
+    const run = await repliedRun(world, { memory: LINE });
+    const act = (fails: boolean) =>
+      actOnce(world.db, run.execution, run.id, 'memory', async ({ tx, draft, around, reply }): Promise<Effect> => {
+        await tx.$executeRaw`UPDATE agents SET instructions = 'half written' WHERE id = ${world.scribe.id}`;
+        const { memoryId } = stageMemory(draft, world.roomId, {
+          author: around.author,
+          ...reply.memory!,
+          runId: run.id,
+        });
+        if (fails) draft.addTask({ id: null } as never); // Breaks the statement that writes everything else.
+        return { state: 'done', effectId: memoryId };
+      });
+    const before = await eventsOf(world);
+    await expect(act(true)).rejects.toThrow();
+    expect(await leftBy(run)).toMatchObject({ lines: 0, steps: [], ending: null });
+    expect(await eventsOf(world)).toEqual(before);
+    expect((await world.db.agent.findUniqueOrThrow({ where: { id: world.scribe.id } })).instructions).toBe('Be brief.');
+    expect(await act(false)).toMatchObject({ state: 'done', ending: 'silent' });
+    expect(await leftBy(run)).toMatchObject({ lines: 1, steps: ['memory=done'], endedEvents: 1 });
+  });
+
+  test('because of a deadlock is tried again within the attempt, and acts once', async () => {
+    const runs = [await repliedRun(world, { memory: LINE }), await repliedRun(world, { memory: LINE })];
+    let holding = 0;
+    let bothHold = (): void => {};
+    const both = new Promise<void>((resolve) => (bothHold = resolve));
+    const entered = [0, 0];
+    const outcomes = await Promise.all(
+      runs.map((run, mine) =>
+        actOnce(world.db, run.execution, run.id, 'memory', async ({ tx, draft, around, reply }): Promise<Effect> => {
+          entered[mine]! += 1;
+          await tx.$executeRaw`SELECT pg_advisory_xact_lock(${mine}::int)`;
+          if (++holding === 2) bothHold();
+          await both;
+          await tx.$executeRaw`SELECT pg_advisory_xact_lock(${1 - mine}::int)`;
+          const { memoryId } = stageMemory(draft, world.roomId, {
+            author: around.author,
+            ...reply.memory!,
+            runId: run.id,
+          });
+          return { state: 'done', effectId: memoryId };
+        }),
+      ),
+    );
+    expect(outcomes).toMatchObject([{ ending: 'silent' }, { ending: 'silent' }]);
+    expect(entered[0]! + entered[1]!).toBe(3);
+    for (const run of runs)
+      expect(await leftBy(run)).toMatchObject({ lines: 1, steps: ['memory=done'], endedEvents: 1 });
+  });
+
+  test('because a lock was not given in time is transient: Temporal may try again', async () => {
+    const run = await repliedRun(world, { reply: 'patient' });
+    const times = { lockTimeoutMs: 100, statementTimeoutMs: 2_000, transactionTimeoutMs: 3_000 };
+    const hasty = await connectDatabase(world.url, { poolSize: 2, applicationName: 'durable-room-test', ...times });
+    const writer = await holdTransaction(
+      world.db,
+      (tx) => tx.$queryRaw`SELECT 1 AS locked FROM rooms FOR NO KEY UPDATE`,
+    );
+    const attempt = activitiesOf(world, run.execution, hasty.prisma).postReply({ run: run.id, step: 'reply' });
+    await expect(attempt).rejects.toMatchObject({ type: 'Transient', nonRetryable: false });
+    await writer.release();
+    await hasty.close();
+    expect(await leftBy(run)).toMatchObject({ texts: [], steps: [], ending: null });
+    expect(await acting(run).postReply({ run: run.id, step: 'reply' })).toMatchObject({ ending: 'replied' });
+  });
+});
+
+test('what leaves an activity for a history holds no content, whatever was thrown', async () => {
+  const logged: unknown[] = [];
+  const failing = translateFailures(
+    'postReply',
+    () => Promise.reject(new TypeError('canary')),
+    (each) => logged.push(each.error),
+  );
+  const failure: unknown = await failing().catch((error: unknown) => error);
+  expect(failure).toMatchObject({ type: 'Bug', nonRetryable: true });
+  expect(
+    `${JSON.stringify(failure)} ${String((failure as Error).stack)} ${String((failure as Error).cause)}`,
+  ).not.toContain('canary');
+  expect(String(logged[0])).toContain('canary');
+});
+
+test('a step before any reply is stored is a bug of ours, not a step', async () => {
+  const run = await openRun(world);
+  await claimRequest(world.db, run.execution, run.id, renderContext);
+  await expect(acting(run).postReply({ run: run.id, step: 'reply' })).rejects.toMatchObject({ type: 'Bug' });
+  expect(await leftBy(run)).toMatchObject({ steps: [], ending: null });
+});

@@ -1,0 +1,64 @@
+// A way between a worker and Postgres that breaks at a COMMIT: before it arrives, or after it is done and before the
+// worker hears of it. Both look the same to the worker.
+
+import net from 'node:net';
+
+export type Cut = 'before_commit' | 'after_commit';
+
+export interface CommitCutter {
+  /** Where to connect to instead of Postgres. */
+  readonly port: number;
+  /** Breaks one connection at its next COMMIT. Postgres knows it by this port: `inet_client_port()`. */
+  cutAtCommit(clientPort: number, cut: Cut): void;
+  /** Connections that were broken so far. */
+  readonly cuts: number;
+  close(): Promise<void>;
+}
+
+export async function openCommitCutter(postgresPort: number): Promise<CommitCutter> {
+  const armed = new Map<number, Cut>();
+  const sockets = new Set<net.Socket>();
+  let cuts = 0;
+  const server = net.createServer((client) => {
+    const upstream = net.connect(postgresPort, '127.0.0.1');
+    let isCommitting = false;
+    const breakOff = (): void => {
+      cuts += 1;
+      client.resetAndDestroy();
+      upstream.destroy();
+    };
+    for (const socket of [client, upstream]) {
+      sockets.add(socket);
+      socket.on('error', () => undefined);
+      socket.on('close', () => {
+        sockets.delete(socket);
+        client.destroy();
+        upstream.destroy();
+      });
+    }
+    client.on('data', (bytes) => {
+      const cut = bytes.includes('COMMIT') ? armed.get(upstream.localPort ?? 0) : undefined;
+      if (cut === undefined) return void upstream.write(bytes);
+      armed.delete(upstream.localPort ?? 0);
+      if (cut === 'before_commit') return breakOff();
+      isCommitting = true;
+      upstream.write(bytes);
+    });
+    upstream.on('data', (bytes) => {
+      if (isCommitting) return breakOff();
+      client.write(bytes);
+    });
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  return {
+    port: (server.address() as net.AddressInfo).port,
+    cutAtCommit: (clientPort, cut) => void armed.set(clientPort, cut),
+    get cuts() {
+      return cuts;
+    },
+    close: async () => {
+      for (const socket of sockets) socket.destroy();
+      await new Promise((resolve) => server.close(resolve));
+    },
+  };
+}

@@ -1,0 +1,182 @@
+// A worker process that dies, or stands still, where its environment says. Otherwise it is the worker of production.
+//
+//   CRASH_POINT   one point, or several divided by commas; `point@agent` waits for a run of that agent
+//   CRASH_ACTION  kill (the default): SIGKILL itself · stop: send `reached` to the parent and stand there
+//   CRASH_AFTER   how many times a point is passed before it counts; 0 by default
+//   CRASH_STEP_SECONDS  when Temporal gives up a step, if not after RUN_STEP_TIMEOUT_SECONDS: with that one long and this
+//                 one short, Postgres does not end a transaction that stands, and a step that died is not waited for
+//
+// Each point stops one run. With `stop`, a run that stands at its point does nothing more in this process: whatever else
+// Temporal hands out for it stands too. Other runs go on.
+
+import { AsyncLocalStorage } from 'node:async_hooks';
+import type { ClientRequest } from 'node:http';
+import { subscribe } from 'node:diagnostics_channel';
+import { Context } from '@temporalio/activity';
+import type { InjectedSinks } from '@temporalio/worker';
+import type { Activities, ActivityDeps } from '../../activities';
+import type { Db, Tx } from '../../prisma/store/transaction';
+import { buildWorkflowBundle } from '../../worker/bundle';
+import { runWorkerProcess } from '../../worker/process-main';
+import type { Seams } from '../../worker/service';
+import type { CrashSinks } from './crash-interceptor';
+import { ALL_CRASH_POINTS, CRASH_ACTIONS, type CrashAction, type CrashPoint } from './crash-points';
+
+interface Trap {
+  readonly point: CrashPoint;
+  readonly agent: string | null;
+  toPass: number;
+  sprung: boolean;
+}
+
+type Pass = (point: string, workflowId: string) => Promise<void>;
+
+function readTraps(env: NodeJS.ProcessEnv): Trap[] {
+  const after = Number(env['CRASH_AFTER'] ?? 0);
+  const names = (env['CRASH_POINT'] ?? '').split(',').filter(Boolean);
+  return names.map((name) => {
+    const [text, agent = null] = name.split('@');
+    const point = ALL_CRASH_POINTS.find((known) => known === text);
+    if (!point) throw new Error(`CRASH_POINT: "${text}" is none of ${ALL_CRASH_POINTS.join(', ')}`);
+    return { point, agent, toPass: after, sprung: false };
+  });
+}
+
+function readAction(env: NodeJS.ProcessEnv): CrashAction {
+  const action = CRASH_ACTIONS.find((known) => known === (env['CRASH_ACTION'] ?? 'kill'));
+  if (!action) throw new Error(`CRASH_ACTION is none of ${CRASH_ACTIONS.join(', ')}`);
+  return action;
+}
+
+/** Called wherever a point is; returns at once where nothing is to happen. */
+function createPass(traps: readonly Trap[], action: CrashAction): Pass {
+  const standing = new Map<string, Promise<void>>();
+  let goOn = (): void => {};
+  const released = new Promise<void>((resolve) => {
+    goOn = resolve;
+  });
+  process.on('message', (message) => {
+    if (typeof message !== 'object' || message === null || !('type' in message) || message.type !== 'go') return;
+    for (const trap of traps) trap.sprung = true;
+    standing.clear();
+    goOn();
+  });
+  return async (point, workflowId) => {
+    const stands = standing.get(workflowId);
+    if (stands) return stands;
+    const trap = traps.find(
+      (each) =>
+        !each.sprung && each.point === point && (each.agent === null || workflowId.startsWith(`wake/${each.agent}/`)),
+    );
+    if (!trap) return;
+    if (trap.toPass > 0) {
+      trap.toPass -= 1;
+      return;
+    }
+    trap.sprung = true;
+    if (action === 'kill') process.kill(process.pid, 'SIGKILL');
+    standing.set(workflowId, released);
+    process.send?.({ type: 'reached', point: trap.point, workflowId });
+    return released;
+  };
+}
+
+function inActivity(): { activity: string; workflowId: string; context: Context } {
+  const context = Context.current();
+  const { activityType, workflowExecution } = context.info;
+  return { activity: activityType, workflowId: workflowExecution?.workflowId ?? '', context };
+}
+
+/** What the transactions of an activity are for, in their order. Others (a fenced attempt's count) open no window. */
+function windowsOf(activity: string, committed: number): { inside: string; committed: string } | null {
+  if (committed === 0) return { inside: 'inside', committed: 'committed' };
+  if (activity === 'callModel' && committed === 1) return { inside: 'reply_inside', committed: 'reply_committed' };
+  return null;
+}
+
+function watchTransactions(db: Db, pass: Pass): Db {
+  const commits = new WeakMap<Context, number>();
+  const transact = async <T>(work: (tx: Tx) => Promise<T>): Promise<T> => {
+    const { activity, workflowId, context } = inActivity();
+    const committed = commits.get(context) ?? 0;
+    const windows = windowsOf(activity, committed);
+    const result = await db.$transaction(async (tx) => {
+      const worked = await work(tx);
+      if (windows) await pass(`${activity}:${windows.inside}`, workflowId);
+      return worked;
+    });
+    commits.set(context, committed + 1);
+    if (windows) await pass(`${activity}:${windows.committed}`, workflowId);
+    return result;
+  };
+  return new Proxy(db, {
+    get(target, name) {
+      if (name === '$transaction') return transact;
+      const value: unknown = Reflect.get(target, name, target);
+      return typeof value === 'function' ? (value as (...args: unknown[]) => unknown).bind(target) : value;
+    },
+  });
+}
+
+/** Waits, once the request's last byte is with the operating system, before its answer is handed on. */
+function watchRequests(requestReply: ActivityDeps['requestReply'], pass: Pass): ActivityDeps['requestReply'] {
+  const whenSent = new AsyncLocalStorage<() => void>();
+  subscribe('http.client.request.start', (message) => {
+    const sent = whenSent.getStore();
+    if (sent) (message as { request: ClientRequest }).request.once('finish', sent);
+  });
+  return async (...args) => {
+    const { workflowId } = inActivity();
+    let stand = Promise.resolve();
+    const answer = await whenSent.run(
+      () => {
+        stand = pass('callModel:sent', workflowId);
+      },
+      () => requestReply(...args),
+    );
+    await stand;
+    return answer;
+  };
+}
+
+function watchActivities(activities: Activities, pass: Pass): Activities {
+  const watched = Object.entries(activities).map(([name, work]) => [
+    name,
+    async (input: never) => {
+      await pass(`${name}:before`, inActivity().workflowId);
+      return work(input);
+    },
+  ]);
+  return Object.fromEntries(watched) as Activities;
+}
+
+async function main(): Promise<void> {
+  const traps = readTraps(process.env);
+  const pass = createPass(traps, readAction(process.env));
+  const sinks: InjectedSinks<CrashSinks> = {
+    crash: {
+      acknowledged: {
+        fn: (info, activity) => pass(`${activity}:acknowledged`, info.workflowId),
+        callDuringReplay: false,
+      },
+    },
+  };
+  const betweenSteps = traps.some((trap) => trap.point.endsWith(':acknowledged'));
+  const stepSeconds = process.env['CRASH_STEP_SECONDS'];
+  const seams: Seams = {
+    deps: (deps) => ({
+      ...deps,
+      ...(stepSeconds === undefined ? {} : { timeouts: { ...deps.timeouts, stepMs: Number(stepSeconds) * 1_000 } }),
+      db: watchTransactions(deps.db, pass),
+      requestReply: watchRequests(deps.requestReply, pass),
+    }),
+    activities: (activities) => watchActivities(activities, pass),
+    ...(betweenSteps ? { sinks, bundle: await buildWorkflowBundle([require.resolve('./crash-interceptor')]) } : {}),
+  };
+  await runWorkerProcess(process.env, seams);
+}
+
+main().catch((error: unknown) => {
+  console.error(error instanceof Error ? error.message : error);
+  process.exit(1);
+});

@@ -1,0 +1,100 @@
+// The ledger against the room: what it says was done is there, what is there it says, and nothing is held any more.
+
+import type { Db } from '../../prisma/store/transaction';
+import type { DeclaredReply } from '../../workflows/contract';
+import { declaredKinds, planSteps } from '../../workflows/policy/steps';
+import { until } from './runs';
+
+/** What a run wrote into its room, by the key of the step it belongs to, each with the id that the ledger should hold. */
+async function effectsOf(db: Db, runId: string): Promise<{ kind: string; effectId: string }[]> {
+  const messages = await db.message.findMany({ where: { runId }, orderBy: { seq: 'asc' } });
+  const tasks = await db.task.findMany({ where: { runId } });
+  const memory = await db.memoryEntry.findMany({ where: { runId } });
+  const cards = messages.filter((message) => message.kind === 'task_card');
+  // A task and its card are one effect, in two tables.
+  expect(cards.map((card) => card.taskId).sort()).toEqual(tasks.map((task) => task.id).sort());
+  expect(cards.map((card) => card.id).sort()).toEqual(tasks.map((task) => task.cardMessageId).sort());
+  const responses = messages.filter((message) => message.kind === 'response_card');
+  for (const response of responses) {
+    const task = await db.task.findUniqueOrThrow({ where: { id: response.taskId as string } });
+    expect(task.responseMessageId).toBe(response.id);
+  }
+  return [
+    ...messages.filter(({ kind }) => kind === 'text').map(({ id }) => ({ kind: 'reply', effectId: id })),
+    ...memory.map(({ id }) => ({ kind: 'memory', effectId: id })),
+    ...responses.map(({ taskId }) => ({ kind: 'task_update', effectId: taskId as string })),
+    ...tasks.map(({ id }) => ({ kind: 'task_send', effectId: id })),
+  ];
+}
+
+/**
+ * Fails unless the ledger of this closed run says exactly what is in its room: every step done has its effect and every
+ * effect its step, every declared step has a state, and the room says once how the run ended.
+ */
+export async function expectLedgerEqualsRoom(db: Db, runId: string): Promise<void> {
+  const run = await db.run.findUniqueOrThrow({
+    where: { id: runId },
+    include: { steps: { orderBy: { position: 'asc' } }, requests: { orderBy: { number: 'asc' } }, claim: true },
+  });
+  expect(run).toMatchObject({ state: 'closed', context: null });
+  expect(run.claim).toMatchObject({ agentId: run.agentId, messageId: run.messageId });
+  expect(run.claim.temporalRunId).toBe(run.temporalRunId);
+  const wake = await db.wake.findUniqueOrThrow({ where: { id: run.wakeId } });
+  expect(wake).toMatchObject({ state: 'claimed', agentId: run.agentId, messageId: run.messageId });
+
+  const declared = run.reply === null ? [] : planSteps(declaredKinds(run.reply as unknown as DeclaredReply));
+  expect(run.steps.map((step) => step.stepKey)).toEqual(declared.map((step) => step.key));
+  const done = run.steps.filter((step) => step.state === 'done');
+  const byKindAndId = (a: { kind: string; effectId: string }, b: { kind: string; effectId: string }): number =>
+    `${a.kind} ${a.effectId}`.localeCompare(`${b.kind} ${b.effectId}`);
+  const recorded = done.map((step) => ({ kind: step.kind, effectId: step.effectId as string }));
+  const effects = await effectsOf(db, runId);
+  expect(effects.sort(byKindAndId)).toEqual(recorded.sort(byKindAndId));
+  expect(run.steps.filter((step) => step.state !== 'done' && step.effectId !== null)).toEqual([]);
+  // One effect, one event about it.
+  const ids = effects.map((effect) => effect.effectId);
+  const types = { reply: 'message', memory: 'memory', task_update: 'task_response', task_send: 'task' };
+  const events = await db.roomEvent.findMany({ where: { subjectId: { in: ids }, authorId: run.agentId } });
+  const shown = events
+    .filter((event) => event.type !== 'task_started')
+    .map((event) => `${event.type} ${event.subjectId}`);
+  const expected = effects.map(({ kind, effectId }) => `${types[kind as keyof typeof types]} ${effectId}`);
+  expect(shown.sort()).toEqual(expected.sort());
+
+  const endings = await db.roomEvent.findMany({ where: { subjectId: runId, type: 'run_ended' } });
+  const posted = done.find((step) => step.kind === 'reply')?.effectId ?? null;
+  expect(endings.map((event) => event.data)).toEqual([
+    { run: runId, agent: run.agentId, message: run.messageId, ending: run.ending, posted },
+  ]);
+  expect(run.requests.map((request) => request.number)).toEqual(run.requests.map((_, index) => index + 1));
+  expect(run.requests.filter((request) => request.outcome === 'in_flight')).toEqual([]);
+  await expectGaplessRoom(db, run.roomId);
+}
+
+/** Fails unless the room's events are numbered from 1 without gaps, in the order of their times. */
+export async function expectGaplessRoom(db: Db, roomId: string): Promise<void> {
+  const room = await db.room.findUniqueOrThrow({ where: { id: roomId } });
+  const events = await db.roomEvent.findMany({ where: { roomId }, orderBy: { seq: 'asc' } });
+  expect(events.map((event) => Number(event.seq))).toEqual(events.map((_, index) => index + 1));
+  expect(Number(room.lastSeq)).toBe(events.length);
+  const times = events.map((event) => event.at.getTime());
+  expect(times).toEqual([...times].sort((a, b) => a - b));
+}
+
+/** Waits until no session of this database but ours is inside a transaction or holds a lock. */
+export async function waitForNothingHeld(db: Db, timeoutMs?: number): Promise<void> {
+  await until(
+    'every transaction and lock to be gone',
+    async () => {
+      const [held] = await db.$queryRaw<{ transactions: number; locks: number }[]>`
+        SELECT (SELECT count(*)::int FROM pg_stat_activity
+                WHERE datname = current_database() AND pid <> pg_backend_pid() AND xact_start IS NOT NULL)
+                 AS transactions,
+               (SELECT count(*)::int FROM pg_locks l JOIN pg_stat_activity a USING (pid)
+                WHERE a.datname = current_database() AND a.pid <> pg_backend_pid() AND l.locktype <> 'virtualxid')
+                 AS locks`;
+      return held?.transactions === 0 && held.locks === 0;
+    },
+    timeoutMs,
+  );
+}
