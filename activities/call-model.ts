@@ -2,6 +2,7 @@
 
 import { ApplicationFailure, CancelledFailure, Context } from '@temporalio/activity';
 import { SecretBoxError } from '../prisma/secret-box';
+import { Transient } from '../prisma/store/errors';
 import {
   claimRequest,
   endRequest,
@@ -17,8 +18,11 @@ import { currentExecution, type ActivityDeps } from './deps';
 import { isAllowedHost, isPublicAddress } from './model/address-guard';
 import type { ModelAnswer } from './model/provider';
 
-/** What is left of an attempt's time for recording the answer. */
+/** What is left of an attempt's time for recording the answer, and how long after a failure it is tried again. */
 const RECORDING_MS = 2_000;
+const RECORD_AGAIN_MS = 250;
+
+type ToSend = Extract<RequestClaim, { kind: 'send' }>;
 
 /**
  * Waits before requests 2 and 3 where the provider names none. A number of Temporal's own could not say this: its
@@ -32,8 +36,9 @@ const WAITS_MS: Readonly<Record<number, number>> = { 1: 2_000, 2: 8_000 };
  * Returns what the history may know. Throws `ModelBusy`, to be tried again after the provider's wait; never content.
  */
 export function createCallModel(deps: ActivityDeps) {
-  return async ({ run }: { run: string }): Promise<ModelCallResult> => {
+  const call = async (run: string): Promise<ModelCallResult> => {
     const execution = currentExecution();
+    const giveUpAt = Date.now() + timeLeft();
     const claim = await claimRequest(deps.db, execution, run, renderContext);
     switch (claim.kind) {
       case 'reply':
@@ -45,14 +50,38 @@ export function createCallModel(deps: ActivityDeps) {
       case 'send':
         break;
     }
-    const answer = await ask(deps, claim);
-    const stored = await endRequest(deps.db, execution, run, claim.number, recordOf(answer), claim.target);
-    if (stored !== null) return replied(stored);
-    return conclude(answer, claim);
+    const answer = await ask(deps, claim, giveUpAt - RECORDING_MS);
+    const record = recordOf(answer);
+    // The answer is paid for: while Postgres is away and there is time, it is not thrown away for a second request.
+    const stored = await whilePostgresIsAway(giveUpAt - RECORD_AGAIN_MS, () =>
+      endRequest(deps.db, execution, run, claim.number, record, claim.target),
+    );
+    return stored === null ? conclude(answer, claim) : replied(stored);
+  };
+  return async ({ run }: { run: string }): Promise<ModelCallResult> => {
+    // A heartbeat carries nothing; it is how a cancellation reaches this attempt, and how a dead worker is noticed.
+    const attempt = Context.current();
+    const heart = setInterval(() => attempt.heartbeat(), Math.max(100, deps.timeouts.heartbeatMs / 3));
+    try {
+      return await call(run);
+    } finally {
+      clearInterval(heart);
+    }
   };
 }
 
-function conclude(answer: ModelAnswer, claim: Extract<RequestClaim, { kind: 'send' }>): ModelCallResult {
+async function whilePostgresIsAway<T>(until: number, work: () => Promise<T>): Promise<T> {
+  for (;;) {
+    try {
+      return await work();
+    } catch (error) {
+      if (!(error instanceof Transient) || Date.now() > until) throw error;
+      await new Promise((resolve) => setTimeout(resolve, RECORD_AGAIN_MS));
+    }
+  }
+}
+
+function conclude(answer: ModelAnswer, claim: ToSend): ModelCallResult {
   switch (answer.kind) {
     case 'retry': {
       if (claim.number >= claim.limit) return { status: 'settled' };
@@ -75,7 +104,7 @@ function conclude(answer: ModelAnswer, claim: Extract<RequestClaim, { kind: 'sen
 }
 
 // Everything that the key passes through is in this function and in the provider's folder.
-async function ask(deps: ActivityDeps, claim: Extract<RequestClaim, { kind: 'send' }>): Promise<ModelAnswer> {
+async function ask(deps: ActivityDeps, claim: ToSend, answerBy: number): Promise<ModelAnswer> {
   const { target, context } = claim;
   // No fault of the key's, which other agents may share.
   if (target.model === null) return { kind: 'refused', code: 'unknown_model', status: null, providerCode: null };
@@ -92,18 +121,11 @@ async function ask(deps: ActivityDeps, claim: Extract<RequestClaim, { kind: 'sen
   }
   const endpoint = { baseUrl: target.baseUrl, apiKey, model: target.model, ownerSupplied: target.ownerSupplied };
   const guarded = target.ownerSupplied && !isAllowedHost(target.baseUrl, deps.allowedModelHosts);
-  const beat = Context.current();
-  // A heartbeat carries nothing; it is how a cancellation reaches this attempt, and how a dead worker is noticed.
-  const heart = setInterval(() => beat.heartbeat(), Math.max(100, deps.timeouts.heartbeatMs / 3));
-  try {
-    return await deps.requestReply(endpoint, context, {
-      signal: beat.cancellationSignal,
-      timeoutMs: Math.max(1, timeLeft() - RECORDING_MS),
-      ...(guarded ? { allowsAddress: isPublicAddress } : {}),
-    });
-  } finally {
-    clearInterval(heart);
-  }
+  return deps.requestReply(endpoint, context, {
+    signal: Context.current().cancellationSignal,
+    timeoutMs: Math.max(1, answerBy - Date.now()),
+    ...(guarded ? { allowsAddress: isPublicAddress } : {}),
+  });
 }
 
 /**

@@ -52,7 +52,8 @@ export async function agentRun(input: AgentRunInput): Promise<AgentRunResult> {
   const claim = await CancellationScope.nonCancellable(() => claimMessage(input));
   switch (claim.status) {
     case 'refused':
-      return { result: 'refused', why: claim.why, ...(claim.run === undefined ? {} : { run: claim.run }) };
+      upsertSearchAttributes([{ key: runState, value: 'closed' }]);
+      return claim.run === undefined ? { result: 'refused', why: claim.why } : fenced(claim.run, claim.why);
     case 'closed':
       return ended(claim.run, claim.ending);
     case 'granted':
@@ -74,7 +75,7 @@ async function carryOut(claim: Granted, enter: (at: string) => void): Promise<Ag
     recheckSignal,
     async () => {
       const look = CancellationScope.nonCancellable(() => findEnding({ run: claim.run }));
-      const ending = await look.catch(() => 'fenced' as const);
+      const ending = await look.catch((error: unknown) => (isFenced(error, 'not_mine') ? 'fenced' : null));
       if (ending !== null) work.cancel();
     },
     { unfinishedPolicy: HandlerUnfinishedPolicy.ABANDON },
@@ -98,7 +99,7 @@ async function carryOut(claim: Granted, enter: (at: string) => void): Promise<Ag
     if (ending !== undefined) return ended(claim.run, ending);
     reason = { kind: 'ended' };
   } catch (error) {
-    if (isFenced(error, 'not_mine')) return { result: 'fenced', why: 'not_mine', run: claim.run };
+    if (isFenced(error, 'not_mine')) return fenced(claim.run, 'not_mine');
     reason = reasonOf(error, current, Date.now() >= deadline);
   }
   enter('closing');
@@ -106,7 +107,7 @@ async function carryOut(claim: Granted, enter: (at: string) => void): Promise<Ag
     const close = { run: claim.run, reason };
     return ended(claim.run, await CancellationScope.nonCancellable(() => closeRun(close)));
   } catch (error) {
-    if (isFenced(error, 'not_mine')) return { result: 'fenced', why: 'not_mine', run: claim.run };
+    if (isFenced(error, 'not_mine')) return fenced(claim.run, 'not_mine');
     throw error;
   }
 }
@@ -150,10 +151,14 @@ function ended(run: string, ending: Ending): AgentRunResult {
   return { result: 'ended', run, ending };
 }
 
+function fenced(run: string, why: string): AgentRunResult {
+  upsertSearchAttributes([{ key: runState, value: 'closed' }]);
+  setCurrentDetails(`fenced: ${why} · ${run}`);
+  return { result: 'fenced', why, run };
+}
+
 function reasonOf(error: unknown, step: string | undefined, pastDeadline: boolean): CloseReason {
-  // A cancellation that came while an attempt was failing shows only in why that attempt was the last.
-  const isLast = error instanceof ActivityFailure && error.retryState === 'CANCEL_REQUESTED';
-  if (isLast || isCancellation(error)) return pastDeadline ? { kind: 'timed_out' } : { kind: 'cancelled' };
+  if (isCancellation(error)) return pastDeadline ? { kind: 'timed_out' } : { kind: 'cancelled' };
   const at = step === undefined ? {} : { step };
   if (error instanceof ActivityFailure) {
     if (pastDeadline || error.retryState === 'TIMEOUT') return { kind: 'timed_out' };

@@ -152,9 +152,9 @@ export interface AgentRunInput {
 /** Result of `agentRun`, as an engineer reads it in the history. */
 export type AgentRunResult =
   | { readonly result: 'ended'; readonly run: string; readonly ending: Ending }
-  /** The claim was not granted; nothing was read and nothing was done. */
-  | { readonly result: 'refused'; readonly why: string; readonly run?: string }
-  /** Another execution owns the run that this one tried to go on with. */
+  /** There is no delivered wake to claim; nothing was read and nothing was done. */
+  | { readonly result: 'refused'; readonly why: string }
+  /** Another execution owns the run that this one met, at its claim or later; counted on that run. */
   | { readonly result: 'fenced'; readonly why: string; readonly run: string };
 
 /** How long things may take, as the worker that granted the claim was configured. Recorded with the claim. */

@@ -27,6 +27,12 @@ export const { closeRun } = proxyActivities<Close>({ ...UNTIL_POSTGRES_ANSWERS, 
 export const { findEnding } = proxyActivities<Look>({ ...UNTIL_POSTGRES_ANSWERS, summary: 'look again' });
 
 /**
+ * A cancelled run goes on to its ending at once, whatever its attempt is doing: the fence decides which of the two was
+ * first. Said here because the SDK's documentation names another default than the one it has.
+ */
+const cancellationType = 'TRY_CANCEL';
+
+/**
  * The model call within what is left of the time limit. Attempts are bounded by that limit, requests by Postgres, so no
  * number stands here. 2 s, then 8 s: the waits when a provider names none, and when an attempt died with its worker.
  */
@@ -34,6 +40,7 @@ export function modelCall(timeouts: RunTimeouts, leftMs: number): Model {
   return proxyActivities<Model>({
     startToCloseTimeout: timeouts.modelMs,
     scheduleToCloseTimeout: leftMs,
+    cancellationType,
     heartbeatTimeout: timeouts.heartbeatMs,
     retry: { initialInterval: '2s', backoffCoefficient: 4, maximumInterval: '8s' },
     summary: 'model call',
@@ -50,6 +57,7 @@ export function actingStep(onCrash: OnCrash, timeouts: RunTimeouts, leftMs: numb
   return proxyActivities<Acting>({
     startToCloseTimeout: timeouts.stepMs,
     scheduleToCloseTimeout: leftMs,
+    cancellationType,
     retry:
       onCrash === 'stop'
         ? { maximumAttempts: 1 }

@@ -46,7 +46,7 @@ export function renderContext(view: RoomView): { context: RenderedContext; manif
     tasks: tasks.from.map((task) => entry(task.id, task.goal)),
     memory: memory.from.map((line) => entry(line.id, line.content)),
     left_out: { messages: messages.leftOut, tasks: tasks.leftOut, memory: memory.leftOut },
-    sha256: sha256(JSON.stringify(context)),
+    sha256: sha256(`${context.system}\n${context.user}`),
   };
   return { context, manifest };
 }

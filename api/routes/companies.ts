@@ -1,6 +1,13 @@
 // The operator's tenants, and a company's own record.
 
-import { companyResource, createCompany, listCompanies, loadCompany, setSuspended } from '../../prisma/store/companies';
+import {
+  companyResource,
+  createCompany,
+  listCompanies,
+  loadCompany,
+  resumeCompany,
+  suspendCompany,
+} from '../../prisma/store/companies';
 import { NotFound } from '../../prisma/store/errors';
 import { createKey, keyResource } from '../../prisma/store/keys';
 import { readRoute, writeRoute, type Route } from '../route';
@@ -42,7 +49,7 @@ export const companyRoutes: readonly Route[] = [
     path: '/v1/companies/:company/suspend',
     who: 'operator',
     async handle(tx, { ids }) {
-      return { status: 200, body: companyResource(await setSuspended(tx, ids.company, true)) };
+      return { status: 200, body: companyResource(await suspendCompany(tx, ids.company)) };
     },
   }),
   writeRoute({
@@ -50,7 +57,7 @@ export const companyRoutes: readonly Route[] = [
     path: '/v1/companies/:company/resume',
     who: 'operator',
     async handle(tx, { ids }) {
-      return { status: 200, body: companyResource(await setSuspended(tx, ids.company, false)) };
+      return { status: 200, body: companyResource(await resumeCompany(tx, ids.company)) };
     },
   }),
 ];

@@ -1,9 +1,12 @@
 // Companies: the tenants. Created and suspended by the operator.
 
 import type { Company } from '../generated/client';
+import { closeLockedRun } from './closing';
+import { RoomDraft } from './draft';
 import { Conflict, NotFound } from './errors';
 import { newId } from './ids';
 import { byId, pageOf, type Page, type PageRequest } from './paging';
+import { loadLockedRun } from './runs';
 import type { Reader, Tx } from './transaction';
 
 /** Creates a company. @throws Conflict when the slug is taken */
@@ -27,11 +30,35 @@ export async function listCompanies(reader: Reader, page: PageRequest): Promise<
   return pageOf(await reader.company.findMany(byId(page)), page, (company) => company.id);
 }
 
-/** Shuts a company's keys and wakes out, or lets them in again. Idempotent. @throws NotFound */
-export async function setSuspended(tx: Tx, companyId: string, suspended: boolean): Promise<Company> {
+/**
+ * Shuts a company's keys and wakes out and ends its open runs as cancelled, in the caller's transaction. Idempotent.
+ *
+ * Every membership is locked first, as a claim locks it for sharing: a claim under way is waited for and its run ended
+ * here; one that comes later sees the company suspended.
+ * @throws NotFound
+ */
+export async function suspendCompany(tx: Tx, companyId: string): Promise<Company> {
+  await tx.$queryRaw`
+    SELECT 1 AS locked FROM room_members WHERE company_id = ${companyId} ORDER BY room_id FOR NO KEY UPDATE`;
   await tx.$executeRaw`
-    UPDATE companies SET suspended_at = CASE WHEN ${suspended} THEN coalesce(suspended_at, clock_timestamp()) END
-    WHERE id = ${companyId}`;
+    UPDATE companies SET suspended_at = coalesce(suspended_at, clock_timestamp()) WHERE id = ${companyId}`;
+  const open = await tx.$queryRaw<{ id: string; roomId: string }[]>`
+    SELECT id, room_id AS "roomId" FROM runs WHERE company_id = ${companyId} AND state = 'open' ORDER BY room_id, id`;
+  const drafts = new Map<string, RoomDraft>();
+  for (const { id, roomId } of open) {
+    const run = await loadLockedRun(tx, id);
+    if (run.state === 'closed') continue;
+    const draft = drafts.get(roomId) ?? new RoomDraft(roomId);
+    drafts.set(roomId, draft);
+    await closeLockedRun(tx, draft, run, { kind: 'cancelled' }, { by: 'operator', why: 'suspended' });
+  }
+  for (const draft of drafts.values()) await draft.append(tx);
+  return loadCompany(tx, companyId);
+}
+
+/** Lets a company's keys and wakes in again. Idempotent. @throws NotFound */
+export async function resumeCompany(tx: Tx, companyId: string): Promise<Company> {
+  await tx.$executeRaw`UPDATE companies SET suspended_at = NULL WHERE id = ${companyId}`;
   return loadCompany(tx, companyId);
 }
 

@@ -131,7 +131,7 @@ export async function endRequest(
   runId: string,
   number: number,
   result: RequestResult,
-  sentWith: Pick<ModelTarget, 'keyId' | 'keyVersion'> | null = null,
+  sentWith: Pick<ModelTarget, 'keyId' | 'keyVersion'>,
 ): Promise<StoredReply | null> {
   const reply = result.reply === null ? null : JSON.stringify(result.reply);
   const sha256 = reply === null ? null : createHash('sha256').update(reply).digest('hex');
@@ -158,8 +158,8 @@ export async function endRequest(
         FROM run WHERE run_id = run.id AND number = ${number}
       ), rejected AS (
         UPDATE model_keys SET rejected_version = version
-        FROM run WHERE ${keyRejected} AND model_keys.id = ${sentWith?.keyId ?? null}
-          AND version = ${sentWith?.keyVersion ?? null}::int
+        FROM run WHERE ${keyRejected} AND model_keys.id = ${sentWith.keyId}
+          AND version = ${sentWith.keyVersion}::int
       )
       SELECT reply, reply_sha256 AS sha256, rights FROM run`;
     return rows[0];

@@ -9,6 +9,7 @@ import {
   setUpCompany,
   setUpRoom,
   startTestApi,
+  type ApiClient,
   type Json,
   type TestApi,
   type TestRoom,
@@ -326,4 +327,22 @@ describe('private memory', () => {
     await expectStatus(200, own.larkspur.admin.patch(place, { private_memory: false }));
     expect(await read()).toBeUndefined();
   });
+});
+
+test('who left the room, or was taken off its roster, sees its wakes and runs no more', async () => {
+  const { run, wake } = await claimedRun();
+  const listed = async (client: ApiClient): Promise<boolean[]> => {
+    const has = async (path: string, id: string) =>
+      (await expectStatus(200, client.get(`${path}?limit=200`))).data.some((item: Json) => item.id === id);
+    const one = [(await client.get(`/v1/runs/${run}`)).status, (await client.get(`/v1/wakes/${wake}`)).status];
+    return [await has('/v1/runs', run), await has('/v1/wakes', wake), ...one.map((status) => status === 200)];
+  };
+  const [all, none] = [Array.from({ length: 4 }, () => true), Array.from({ length: 4 }, () => false)];
+  expect(await listed(room.tamarack.agent)).toEqual(all);
+  const place = { roomId_agentId: { roomId: room.id, agentId: room.tamarack.agentId } };
+  await api.db.roomAgent.update({ where: place, data: { removedAt: new Date() } });
+  expect([await listed(room.tamarack.agent), await listed(room.tamarack.member)]).toEqual([none, all]);
+  const member = { roomId_companyId: { roomId: room.id, companyId: room.tamarack.id } };
+  await api.db.roomMember.update({ where: member, data: { leftAt: new Date() } });
+  expect([await listed(room.tamarack.member), await listed(room.larkspur.member)]).toEqual([none, all]);
 });

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { Client, Connection } from '@temporalio/client';
 import { runLab, type LabResult } from '../lab/lab';
 import { actedTwice, isFinished, type Observation } from '../lab/observation';
-import { TIMES } from '../lab/settings';
+import { timesOf } from '../lab/settings';
 import type { Way } from '../lab/ways';
 import { createTestDatabase } from '../support/database';
 import { temporalAddress } from '../support/runs';
@@ -32,7 +32,7 @@ beforeAll(async () => {
           return { url, workerUrl: url, countStatements: async () => null, drop };
         },
       },
-      { ways: ['record', 'stop', 'resume'], points: POINTS, jobs: 1, perDeath: 3, costJobs: 0, times: TIMES },
+      { ways: ['record', 'stop', 'resume'], points: POINTS, jobs: 1, perDeath: 3, costJobs: 0, times: timesOf() },
       { begin: () => undefined, at: () => undefined },
     );
   } finally {

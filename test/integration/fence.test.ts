@@ -22,6 +22,8 @@ import {
 } from '../support/store-runs';
 import { createWorld, type World } from '../support/world';
 
+const NO_KEY = { keyId: null, keyVersion: null };
+
 const MODEL_URL = 'http://127.0.0.1:9/v1';
 let world: World;
 
@@ -123,7 +125,7 @@ describe('an execution that does not own the run', () => {
       () => acting(run, { ...run.execution, workflowId: 'other' }).postReply({ run: run.id, step: 'reply' }),
     ];
     for (const knock of doors) await expect(knock()).rejects.toMatchObject(fenced('not_mine'));
-    await expect(endRequest(world.db, other, run.id, 1, answered({ reply: 'forged' }))).rejects.toMatchObject({
+    await expect(endRequest(world.db, other, run.id, 1, answered({ reply: 'forged' }), NO_KEY)).rejects.toMatchObject({
       why: 'not_mine',
     });
     expect(await leftBy(run)).toMatchObject({ texts: [], steps: [], ending: null, fenced: 5, endedEvents: 0 });
@@ -155,9 +157,9 @@ describe('a closed run', () => {
     await acting(early).closeRun({ run: early.id, reason: { kind: 'ended' } });
     await expect(acting(early).callModel({ run: early.id })).rejects.toMatchObject(fenced('closed'));
     await expect(acting(early).postReply({ run: early.id, step: 'reply' })).rejects.toMatchObject(fenced('closed'));
-    await expect(endRequest(world.db, early.execution, early.id, 1, answered({ reply: 'late' }))).rejects.toMatchObject(
-      { why: 'closed' },
-    );
+    await expect(
+      endRequest(world.db, early.execution, early.id, 1, answered({ reply: 'late' }), NO_KEY),
+    ).rejects.toMatchObject({ why: 'closed' });
     expect(await leftBy(run)).toEqual(left);
     expect(await leftBy(early)).toMatchObject({ texts: [], steps: [], ending: 'failed', fenced: 0 });
   });

@@ -277,7 +277,7 @@ describe('what a run reads', () => {
       world.db.$queryRaw<{ view: unknown }[]>(Prisma.sql`SELECT (${roomView(run)}) AS view`);
     for (const field of ['roomId', 'agentId', 'companyId', 'messageId']) {
       for (const missing of [undefined, null, '']) {
-        expect(() => roomView({ ...whole, [field]: missing } as typeof whole)).toThrow('for one run of one company');
+        expect(() => roomView({ ...whole, [field]: missing })).toThrow('for one run of one company');
       }
     }
     expect((await read(whole))[0]?.view).toMatchObject({ agent: { slug: 'scribe' } });

@@ -143,9 +143,10 @@ describe('a message', () => {
     const posting = post({ text: 'am I too late?' }).catch((error: unknown) => error);
     await untilWaiting(world.db);
     await closing.release();
-    expect(await posting).toBeInstanceOf(Conflict);
-    expect(await lastSeq()).toBe(before);
+    const outcome = await posting;
     await world.db.room.update({ where: { id: world.roomId }, data: { closedAt: null } });
+    expect(outcome).toBeInstanceOf(Conflict);
+    expect(await lastSeq()).toBe(before);
   });
 });
 

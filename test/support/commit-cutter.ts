@@ -1,5 +1,5 @@
 // A way between a worker and Postgres that breaks at a COMMIT: before it arrives, or after it is done and before the
-// worker hears of it. Both look the same to the worker.
+// worker hears of it. Both look the same to the worker. It can also refuse every connection for a while.
 
 import net from 'node:net';
 
@@ -10,8 +10,10 @@ export interface CommitCutter {
   readonly port: number;
   /** Breaks one connection at its next COMMIT. Postgres knows it by this port: `inet_client_port()`. */
   cutAtCommit(clientPort: number, cut: Cut): void;
-  /** Connections that were broken so far. */
+  /** Connections that were broken at a COMMIT so far. */
   readonly cuts: number;
+  /** Breaks what is open and whatever is opened, until it is told otherwise. */
+  refuse(isRefusing: boolean): void;
   close(): Promise<void>;
 }
 
@@ -19,7 +21,9 @@ export async function openCommitCutter(postgresPort: number): Promise<CommitCutt
   const armed = new Map<number, Cut>();
   const sockets = new Set<net.Socket>();
   let cuts = 0;
+  let isRefusing = false;
   const server = net.createServer((client) => {
+    if (isRefusing) return void client.on('error', () => undefined).resetAndDestroy();
     const upstream = net.connect(postgresPort, '127.0.0.1');
     let isCommitting = false;
     const breakOff = (): void => {
@@ -55,6 +59,10 @@ export async function openCommitCutter(postgresPort: number): Promise<CommitCutt
     cutAtCommit: (clientPort, cut) => void armed.set(clientPort, cut),
     get cuts() {
       return cuts;
+    },
+    refuse: (refusing) => {
+      isRefusing = refusing;
+      if (refusing) for (const socket of sockets) socket.destroy();
     },
     close: async () => {
       for (const socket of sockets) socket.destroy();

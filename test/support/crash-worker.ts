@@ -3,8 +3,7 @@
 //   CRASH_POINT   one point, or several divided by commas; `point@agent` waits for a run of that agent
 //   CRASH_ACTION  kill (the default): SIGKILL itself · stop: send `reached` to the parent and stand there
 //   CRASH_AFTER   how many times a point is passed before it counts; 0 by default
-//   CRASH_STEP_SECONDS  when Temporal gives up a step, if not after RUN_STEP_TIMEOUT_SECONDS: with that one long and this
-//                 one short, Postgres does not end a transaction that stands, and a step that died is not waited for
+//   CRASH_TRANSACTION_SECONDS  how long Postgres lets a transaction of an activity stand, if not as in production
 //
 // Each point stops one run. With `stop`, a run that stands at its point does nothing more in this process: whatever else
 // Temporal hands out for it stands too. Other runs go on.
@@ -15,6 +14,7 @@ import { subscribe } from 'node:diagnostics_channel';
 import { Context } from '@temporalio/activity';
 import type { InjectedSinks } from '@temporalio/worker';
 import type { Activities, ActivityDeps } from '../../activities';
+import { connectDatabase } from '../../prisma/client';
 import type { Db, Tx } from '../../prisma/store/transaction';
 import { buildWorkflowBundle } from '../../worker/bundle';
 import { runWorkerProcess } from '../../worker/process-main';
@@ -150,6 +150,21 @@ function watchActivities(activities: Activities, pass: Pass): Activities {
   return Object.fromEntries(watched) as Activities;
 }
 
+/** A pool whose transactions may stand for as long as the environment says, or null when it says nothing. */
+async function connectPatiently(env: NodeJS.ProcessEnv): Promise<Db | null> {
+  const seconds = env['CRASH_TRANSACTION_SECONDS'];
+  if (seconds === undefined) return null;
+  const transactionTimeoutMs = Number(seconds) * 1_000;
+  const { prisma } = await connectDatabase(env['DATABASE_URL'] ?? '', {
+    poolSize: Number(env['DATABASE_POOL_SIZE'] ?? 10),
+    lockTimeoutMs: 3_000,
+    statementTimeoutMs: 5_000,
+    transactionTimeoutMs,
+    applicationName: 'durable-room-crash-worker',
+  });
+  return prisma;
+}
+
 async function main(): Promise<void> {
   const traps = readTraps(process.env);
   const pass = createPass(traps, readAction(process.env));
@@ -162,12 +177,11 @@ async function main(): Promise<void> {
     },
   };
   const betweenSteps = traps.some((trap) => trap.point.endsWith(':acknowledged'));
-  const stepSeconds = process.env['CRASH_STEP_SECONDS'];
+  const patientDb = await connectPatiently(process.env);
   const seams: Seams = {
     deps: (deps) => ({
       ...deps,
-      ...(stepSeconds === undefined ? {} : { timeouts: { ...deps.timeouts, stepMs: Number(stepSeconds) * 1_000 } }),
-      db: watchTransactions(deps.db, pass),
+      db: watchTransactions(patientDb ?? deps.db, pass),
       requestReply: watchRequests(deps.requestReply, pass),
     }),
     activities: (activities) => watchActivities(activities, pass),

@@ -71,7 +71,7 @@ export async function repliedRun(world: World, reply: Partial<DeclaredReply>, op
   const run = await openRun(world, options);
   const claim = await claimRequest(world.db, run.execution, run.id, renderContext);
   if (claim.kind !== 'send') throw new Error(`no request could be claimed: ${claim.kind}`);
-  await endRequest(world.db, run.execution, run.id, claim.number, answered(reply));
+  await endRequest(world.db, run.execution, run.id, claim.number, answered(reply), claim.target);
   return run;
 }
 

@@ -102,7 +102,7 @@ describe('without a stored reply', () => {
     ],
     ['an unanswered one, and a bug', [request(1, 'in_flight')], failedAt(undefined, 'internal'), 'failed', 'internal'],
     ['a failing server, and a bug', [retry(1)], failedAt(undefined, 'internal'), 'failed', 'internal'],
-    ['three aborted requests', [1, 2, 3].map((n) => request(n, 'aborted')), ENDED, 'failed', 'no_reply'],
+    ['three aborted requests', [1, 2, 3].map((n) => request(n, 'aborted')), ENDED, 'failed', 'interrupted'],
     ['one failing answer where one is allowed', [retry(1)], ENDED, 'busy', 'server_error', 1],
     ['one unanswered where one is allowed', [request(1, 'unknown')], ENDED, 'failed', 'unknown', 1],
     ['records in no order', [retry(3, 'overloaded'), request(1, 'unknown'), retry(2)], ENDED, 'busy', 'overloaded'],
@@ -115,8 +115,10 @@ describe('without a stored reply', () => {
 
 describe('with a stored reply', () => {
   const done = (...keys: string[]): StepRecord[] => keys.map((key) => record(key));
-  const refuse = (...kinds: ActionKind[]): Rights =>
-    ({ ...ALL_GO, ...Object.fromEntries(kinds.map((kind) => [kind, 'refuse'])) }) as Rights;
+  const refuse = (...kinds: ActionKind[]): Rights => ({
+    ...ALL_GO,
+    ...Object.fromEntries(kinds.map((kind) => [kind, 'refuse'])),
+  });
   const rest = (state: string) => `memory=${state} task_update:1=${state} task_update:2=${state} task_send:1=${state}`;
 
   test.each<[string, RunRecords, CloseReason, string, string | null, string]>([

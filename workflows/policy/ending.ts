@@ -100,6 +100,8 @@ function fromRequests(records: RunRecords, reason: CloseReason): Verdict | null 
     case 'unknown':
     case 'in_flight':
       return isLastAllowed ? { ending: 'failed', code: 'unknown' } : failure;
+    case 'aborted':
+      return isLastAllowed ? { ending: 'failed', code: 'interrupted' } : failure;
     default:
       return failure;
   }
