@@ -1,0 +1,108 @@
+// A worker that freezes with a run at every crash point, is given up, and wakes when all of them have ended elsewhere:
+// whatever it still had in hand, nothing of it reaches a room, a ledger or a claim.
+
+import { randomBytes } from 'node:crypto';
+import { ALL_CRASH_POINTS, type CrashPoint } from '../support/crash-points';
+import { expectLedgerEqualsRoom, waitForNothingHeld } from '../support/ledger';
+import { declareEveryKind, openRoom, type TestRoom } from '../support/rooms';
+import { until } from '../support/runs';
+import { answer, startScriptedModel, type ScriptedModel } from '../support/scripted-model-server';
+import { endWorkers, forkCrashWorker, forkWorker, workerEnv } from '../support/worker-processes';
+import { createWorld, type World } from '../support/world';
+import { MODEL_REQUESTS_LIMIT, ON_CRASH, type OnCrash } from '../../workflows/contract';
+
+const CASES: readonly { point: CrashPoint; onCrash: OnCrash }[] = ALL_CRASH_POINTS.flatMap((point) =>
+  ON_CRASH.map((onCrash) => ({ point, onCrash })),
+);
+
+/** What is handed to the frozen worker is given up after its time-out, and it may be handed several things in a row. */
+const PATIENCE_MS = 120_000;
+
+let model: ScriptedModel;
+let world: World;
+
+beforeAll(async () => {
+  model = await startScriptedModel();
+  world = await createWorld({ modelUrl: model.url });
+});
+afterAll(async () => {
+  await endWorkers();
+  await world.close();
+  await model.stop();
+});
+
+/** Everything that a run could have changed, but for the count of executions that met its fence. */
+async function everythingDone(): Promise<unknown> {
+  const { db } = world;
+  const runs = await db.run.findMany({ orderBy: { id: 'asc' }, omit: { fencedCount: true, dueAt: true } });
+  return {
+    runs,
+    claims: await db.agentRunLock.findMany({ orderBy: { runId: 'asc' } }),
+    steps: await db.runStep.findMany({ orderBy: [{ runId: 'asc' }, { position: 'asc' }] }),
+    requests: await db.modelRequest.findMany({ orderBy: [{ runId: 'asc' }, { number: 'asc' }] }),
+    events: await db.roomEvent.findMany({ orderBy: [{ roomId: 'asc' }, { seq: 'asc' }] }),
+    messages: await db.message.findMany({ orderBy: { id: 'asc' } }),
+    memory: await db.memoryEntry.findMany({ orderBy: { id: 'asc' } }),
+    tasks: await db.task.findMany({ orderBy: { id: 'asc' } }),
+  };
+}
+
+test(
+  'a worker frozen at every crash point, and woken when all is over, changes nothing',
+  async () => {
+    const env = {
+      ...workerEnv(world, `test-${randomBytes(6).toString('hex')}`),
+      DATABASE_POOL_SIZE: '60',
+      RUN_TIME_LIMIT_SECONDS: '600',
+    };
+    const answers = new Map<string, ReturnType<typeof answer.reply>>();
+    model.respond((request) => {
+      const shown = request.textOf('user');
+      for (const [text, scripted] of answers) if (shown.includes(text)) return scripted;
+      throw new Error('a request of no case');
+    });
+    const rooms: TestRoom[] = [];
+    for (const [index, { point, onCrash }] of CASES.entries()) {
+      const room = await openRoom(world, { name: String(index), modelUrl: model.url, onCrash });
+      const marker = `case ${index} of ${CASES.length}.`;
+      const { taskId } = await room.sendTask(marker);
+      const refused = answer.error(401, 'invalid_api_key');
+      answers.set(marker, point.startsWith('closeRun:') ? refused : answer.reply(declareEveryKind(room, taskId)));
+      rooms.push(room);
+    }
+    const points = CASES.map(({ point }, index) => `${point}@${rooms[index]?.agent.id}`);
+    const frozen = forkCrashWorker(env, { points, action: 'stop' });
+    await frozen.ready;
+    await until('every run to reach its point', async () => frozen.stops.length === CASES.length, PATIENCE_MS);
+    frozen.child.kill('SIGSTOP');
+
+    const second = forkWorker(env);
+    await second.ready;
+    const closed = async () => (await world.db.run.count({ where: { state: 'closed' } })) === CASES.length;
+    await until('every run to have ended', closed, PATIENCE_MS);
+    await waitForNothingHeld(world.db);
+    const before = await everythingDone();
+    const requests = model.requests.length;
+
+    frozen.go();
+    frozen.child.kill('SIGCONT');
+    // It stops when what it had in hand is over.
+    frozen.child.kill('SIGTERM');
+    await frozen.ended;
+    expect(frozen.child.exitCode).toBe(0);
+    expect(await everythingDone()).toEqual(before);
+    await second.kill();
+    await waitForNothingHeld(world.db);
+
+    // A request that was claimed and not sent may still be sent, by nobody else and to no effect.
+    expect(model.requests.length).toBeLessThanOrEqual(requests + 2 * ON_CRASH.length);
+    const runs = await world.db.run.findMany({ include: { requests: true, claim: true } });
+    for (const run of runs) {
+      expect(['replied', 'partial', 'failed', 'refused']).toContain(run.ending);
+      expect(run.requests.length).toBeLessThanOrEqual(MODEL_REQUESTS_LIMIT);
+      expect(run.requests.filter((request) => request.outcome === 'answered').length).toBeLessThanOrEqual(1);
+      await expectLedgerEqualsRoom(world.db, run.id);
+    }
+  },
+  3 * PATIENCE_MS,
+);
