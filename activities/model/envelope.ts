@@ -80,10 +80,10 @@ function readFacts(json: Json): ErrorFacts {
   const error = asObject(json.error) ?? json;
   const inner = asObject(error.innererror);
   const named = [typeof json.error === 'string' ? json.error : null, error.code, error.type, error.status, inner?.code];
-  const numbers = [error.code, error.status].map(Number).filter((number) => number >= 100 && number <= 599);
+  const status = [error.code, error.status].map(Number).find((number) => number >= 100 && number <= 599);
   return {
     codes: named.filter((name): name is string => typeof name === 'string'),
-    status: numbers[0] ?? null,
+    status: status ?? null,
     param: typeof error.param === 'string' ? error.param : null,
     flagged: Array.isArray(asObject(error.metadata)?.reasons),
     message: typeof error.message === 'string' ? error.message : null,

@@ -19,7 +19,6 @@ import { parseReply, REPLY_JSON_SCHEMA } from './reply';
 import { cleanText } from './reply-text';
 import { parseRetryAfter } from './retry-after';
 
-export { cleanModelKey, normalizeBaseUrl } from '../../prisma/model-endpoint';
 export type { ModelUsage } from './envelope';
 
 // The SDK prints its warnings to the console, and they can hold parts of the request.

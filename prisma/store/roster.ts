@@ -4,7 +4,7 @@ import type { Rights, Right, SuppressedReason } from '../../workflows/contract';
 import { foldName } from './addressing';
 import { Conflict, NotFound } from './errors';
 import { shutGate } from './gates';
-import { constraintOf, type Reader, type Tx } from './transaction';
+import { type Reader, type Tx } from './transaction';
 
 /** A room as a writer finds it, its company's membership locked so that leaving waits for the write. */
 export interface RoomForWrite {
@@ -84,12 +84,6 @@ export function gateOf(room: RoomForWrite, agent: RosterAgent, hop: number): Sup
   });
 }
 
-/** An agent's rights in a room, or null when it is not on the roster. */
-export async function loadRights(reader: Reader, roomId: string, agentId: string): Promise<Rights | null> {
-  const row = await reader.roomAgent.findUnique({ where: { roomId_agentId: { roomId, agentId } } });
-  return row === null || row.removedAt !== null ? null : rightsOf(row);
-}
-
 /** Rights out of a roster row. */
 export function rightsOf(row: {
   rightReply: string;
@@ -137,11 +131,6 @@ export async function addToRoster(
   if (holders.some((holder) => holder.agentId !== agent.id)) {
     throw new Conflict('an agent on this roster has a slug or name that reads the same');
   }
-}
-
-/** True when an error says that a unique slug was taken. */
-export function isSlugTaken(error: unknown): boolean {
-  return /slug/.test(constraintOf(error) ?? '');
 }
 
 /**

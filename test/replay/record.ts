@@ -34,7 +34,11 @@ interface Recording {
 const RECORDINGS: readonly Recording[] = [
   { name: 'replied', answers: [answer.reply('Hello.')], ending: 'replied' },
   { name: 'replied-with-memory-and-task', answers: [EVERYTHING], ending: 'replied' },
-  { name: 'replied-at-the-second-request', answers: [answer.error(503, null), answer.reply('Hello.')], ending: 'replied' },
+  {
+    name: 'replied-at-the-second-request',
+    answers: [answer.error(503, null), answer.reply('Hello.')],
+    ending: 'replied',
+  },
   { name: 'silent', answers: [answer.reply({ reply: null })], ending: 'silent' },
   { name: 'refused-by-the-provider', answers: [answer.error(401, 'invalid_api_key')], ending: 'refused' },
   { name: 'busy', answers: [answer.error(429, null, { 'retry-after': '60' })], ending: 'busy' },
@@ -42,7 +46,14 @@ const RECORDINGS: readonly Recording[] = [
   { name: 'not-allowed', answers: [EVERYTHING], ending: 'not_allowed', rights: PRESETS.supervised },
   { name: 'stopped-at-the-reply', answers: [EVERYTHING], ending: 'failed', failIn: 'postReply' },
   { name: 'partial', answers: [EVERYTHING], ending: 'partial', failIn: 'writeMemory' },
-  { name: 'resumed-and-timed-out', answers: [EVERYTHING], ending: 'timed_out', onCrash: 'resume', failIn: 'writeMemory', timeouts: { limitMs: 4_000 } },
+  {
+    name: 'resumed-and-timed-out',
+    answers: [EVERYTHING],
+    ending: 'timed_out',
+    onCrash: 'resume',
+    failIn: 'writeMemory',
+    timeouts: { limitMs: 4_000 },
+  },
   { name: 'cancelled', answers: [answer.hold()], ending: 'cancelled', cancel: true },
 ];
 

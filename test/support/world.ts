@@ -35,7 +35,12 @@ export interface World {
   /** Two agents: `scribe` of the host, `scout` of the guest. */
   readonly scribe: TestAgent;
   readonly scout: TestAgent;
-  addAgent(options: { slug: string; company?: 'host' | 'guest'; rights?: Rights; modelUrl?: string }): Promise<TestAgent>;
+  addAgent(options: {
+    slug: string;
+    company?: 'host' | 'guest';
+    rights?: Rights;
+    modelUrl?: string;
+  }): Promise<TestAgent>;
   post(text: string, options?: { author?: Author; hop?: number }): Promise<StagedMessage>;
   sendTask(to: string, goal: string): Promise<StagedMessage & { taskId: string }>;
   close(): Promise<void>;

@@ -60,7 +60,7 @@ describe('a sealed secret', () => {
     'v1',
     'v1.k1',
     'v2.k1.AAAAAAAAAAAAAAAA.AAAAAAAAAAAAAAAAAAAAAA',
-    `${SECRET}`,
+    SECRET,
     'v1.k1.AAAA.AAAA',
     'v1.k1.!.!',
   ])('is refused when it is no sealed text: %j', (text) => {
