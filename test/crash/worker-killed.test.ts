@@ -8,7 +8,7 @@ import { closedRun, until } from '../support/runs';
 import { answer, startScriptedModel, type ScriptedAnswer, type ScriptedModel } from '../support/scripted-model-server';
 import { endWorkers, forkCrashWorker, forkWorker, workerEnv, type WorkerProcess } from '../support/worker-processes';
 import { createWorld, type World } from '../support/world';
-import type { Ending, OnCrash, StepState } from '../../workflows/contract';
+import { ON_CRASH, type Ending, type OnCrash, type StepState } from '../../workflows/contract';
 
 /** Keys of the steps that `declareEveryKind` declares, in the order in which they act. */
 const STEPS = ['reply', 'memory', 'task_update:1', 'task_send:1'] as const;
@@ -59,11 +59,9 @@ function expectedAt(point: CrashPoint, onCrash: OnCrash): Expected {
   return { ...ALL_DONE, ending: states.includes('done') ? 'partial' : 'failed', states };
 }
 
-const isActing = (point: CrashPoint): boolean => ACTING.some((name) => point.startsWith(`${name}:`));
-const CASES: readonly Case[] = [
-  ...ALL_CRASH_POINTS.map((point) => ({ point, onCrash: 'stop' as const })),
-  ...ALL_CRASH_POINTS.filter(isActing).map((point) => ({ point, onCrash: 'resume' as const })),
-].map((each) => ({ ...each, expected: expectedAt(each.point, each.onCrash) }));
+const CASES: readonly Case[] = ON_CRASH.flatMap((onCrash) =>
+  ALL_CRASH_POINTS.map((point) => ({ point, onCrash, expected: expectedAt(point, onCrash) })),
+);
 
 let model: ScriptedModel;
 const worlds: World[] = [];

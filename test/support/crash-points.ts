@@ -57,3 +57,12 @@ export interface ReachedMessage {
 export interface GoMessage {
   readonly type: 'go';
 }
+
+/** Sent by a worker that cut the connection of a run at its first COMMIT after it was let go: `callModel`'s second, say. */
+export interface CutMessage {
+  readonly type: 'cut';
+  readonly workflowId: string;
+  readonly activity: string;
+  /** Which of the attempt's transactions, from 1. */
+  readonly transaction: number;
+}

@@ -4,6 +4,7 @@
 //   CRASH_ACTION  kill (the default): SIGKILL itself · stop: send `reached` to the parent and stand there
 //   CRASH_AFTER   how many times a point is passed before it counts; 0 by default
 //   CRASH_TRANSACTION_SECONDS  how long Postgres lets a transaction of an activity stand, if not as in production
+//   CRASH_CUT     after_commit: a run that stood and is let go loses its connection at its first COMMIT, which is done
 //
 // Each point stops one run. With `stop`, a run that stands at its point does nothing more in this process: whatever else
 // Temporal hands out for it stands too. Other runs go on.
@@ -19,6 +20,7 @@ import type { Db, Tx } from '../../prisma/store/transaction';
 import { buildWorkflowBundle } from '../../worker/bundle';
 import { runWorkerProcess } from '../../worker/process-main';
 import type { Seams } from '../../worker/service';
+import { openCommitCutter } from './commit-cutter';
 import type { CrashSinks } from './crash-interceptor';
 import { ALL_CRASH_POINTS, CRASH_ACTIONS, type CrashAction, type CrashPoint } from './crash-points';
 
@@ -30,6 +32,12 @@ interface Trap {
 }
 
 type Pass = (point: string, workflowId: string) => Promise<void>;
+
+/** True once for every run that stood and was let go. */
+type TakeLetGo = (workflowId: string) => boolean;
+
+/** Cuts the connection of this transaction at its COMMIT when its run is due. */
+type CutWhenDue = (tx: Tx, workflowId: string, commit: { activity: string; transaction: number }) => Promise<void>;
 
 function readTraps(env: NodeJS.ProcessEnv): Trap[] {
   const after = Number(env['CRASH_AFTER'] ?? 0);
@@ -48,9 +56,10 @@ function readAction(env: NodeJS.ProcessEnv): CrashAction {
   return action;
 }
 
-/** Called wherever a point is; returns at once where nothing is to happen. */
-function createPass(traps: readonly Trap[], action: CrashAction): Pass {
+/** `pass` is called wherever a point is; returns at once where nothing is to happen. */
+function createPass(traps: readonly Trap[], action: CrashAction): { pass: Pass; takeLetGo: TakeLetGo } {
   const standing = new Map<string, Promise<void>>();
+  const letGo = new Set<string>();
   let goOn = (): void => {};
   const released = new Promise<void>((resolve) => {
     goOn = resolve;
@@ -58,10 +67,11 @@ function createPass(traps: readonly Trap[], action: CrashAction): Pass {
   process.on('message', (message) => {
     if (typeof message !== 'object' || message === null || !('type' in message) || message.type !== 'go') return;
     for (const trap of traps) trap.sprung = true;
+    for (const workflowId of standing.keys()) letGo.add(workflowId);
     standing.clear();
     goOn();
   });
-  return async (point, workflowId) => {
+  const pass: Pass = async (point, workflowId) => {
     const stands = standing.get(workflowId);
     if (stands) return stands;
     const trap = traps.find(
@@ -79,6 +89,7 @@ function createPass(traps: readonly Trap[], action: CrashAction): Pass {
     process.send?.({ type: 'reached', point: trap.point, workflowId });
     return released;
   };
+  return { pass, takeLetGo: (workflowId) => letGo.delete(workflowId) };
 }
 
 function inActivity(): { activity: string; workflowId: string; context: Context } {
@@ -94,7 +105,7 @@ function windowsOf(activity: string, committed: number): { inside: string; commi
   return null;
 }
 
-function watchTransactions(db: Db, pass: Pass): Db {
+function watchTransactions(db: Db, pass: Pass, cutWhenDue: CutWhenDue | null): Db {
   const commits = new WeakMap<Context, number>();
   const transact = async <T>(work: (tx: Tx) => Promise<T>): Promise<T> => {
     const { activity, workflowId, context } = inActivity();
@@ -103,6 +114,7 @@ function watchTransactions(db: Db, pass: Pass): Db {
     const result = await db.$transaction(async (tx) => {
       const worked = await work(tx);
       if (windows) await pass(`${activity}:${windows.inside}`, workflowId);
+      await cutWhenDue?.(tx, workflowId, { activity, transaction: committed + 1 });
       return worked;
     });
     commits.set(context, committed + 1);
@@ -165,9 +177,32 @@ async function connectPatiently(env: NodeJS.ProcessEnv): Promise<Db | null> {
   return prisma;
 }
 
+/** The environment with the way to Postgres led through a cutter, and who cuts. */
+async function openCut(
+  given: NodeJS.ProcessEnv,
+  takeLetGo: TakeLetGo,
+): Promise<{ env: NodeJS.ProcessEnv; cutWhenDue: CutWhenDue | null }> {
+  const wanted = given['CRASH_CUT'];
+  if (wanted === undefined) return { env: given, cutWhenDue: null };
+  if (wanted !== 'after_commit') throw new Error('CRASH_CUT is after_commit, or not set');
+  const url = new URL(given['DATABASE_URL'] ?? '');
+  const cutter = await openCommitCutter(Number(url.port));
+  url.port = String(cutter.port);
+  return {
+    env: { ...given, DATABASE_URL: url.toString() },
+    cutWhenDue: async (tx, workflowId, commit) => {
+      if (!takeLetGo(workflowId)) return;
+      const [row] = await tx.$queryRaw<{ port: number }[]>`SELECT inet_client_port() AS port`;
+      cutter.cutAtCommit(row?.port ?? 0, wanted);
+      process.send?.({ type: 'cut', workflowId, ...commit });
+    },
+  };
+}
+
 async function main(): Promise<void> {
   const traps = readTraps(process.env);
-  const pass = createPass(traps, readAction(process.env));
+  const { pass, takeLetGo } = createPass(traps, readAction(process.env));
+  const { env, cutWhenDue } = await openCut(process.env, takeLetGo);
   const sinks: InjectedSinks<CrashSinks> = {
     crash: {
       acknowledged: {
@@ -177,17 +212,17 @@ async function main(): Promise<void> {
     },
   };
   const betweenSteps = traps.some((trap) => trap.point.endsWith(':acknowledged'));
-  const patientDb = await connectPatiently(process.env);
+  const patientDb = await connectPatiently(env);
   const seams: Seams = {
     deps: (deps) => ({
       ...deps,
-      db: watchTransactions(patientDb ?? deps.db, pass),
+      db: watchTransactions(patientDb ?? deps.db, pass, cutWhenDue),
       requestReply: watchRequests(deps.requestReply, pass),
     }),
     activities: (activities) => watchActivities(activities, pass),
     ...(betweenSteps ? { sinks, bundle: await buildWorkflowBundle([require.resolve('./crash-interceptor')]) } : {}),
   };
-  await runWorkerProcess(process.env, seams);
+  await runWorkerProcess(env, seams);
 }
 
 main().catch((error: unknown) => {

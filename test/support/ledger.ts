@@ -1,9 +1,21 @@
 // The ledger against the room: what it says was done is there, what is there it says, and nothing is held any more.
+// Without jest, so that a program can ask too: what does not hold throws an AssertionError that says what.
 
+import assert from 'node:assert/strict';
 import type { Db } from '../../prisma/store/transaction';
 import type { DeclaredReply } from '../../workflows/contract';
 import { declaredKinds, planSteps } from '../../workflows/policy/steps';
 import { until } from './runs';
+
+function same(what: string, actual: unknown, expected: unknown): void {
+  try {
+    // Loosely about prototypes: rows come from more than one realm under a test runner.
+    assert.deepEqual(actual, expected);
+  } catch (error) {
+    if (error instanceof Error) error.message = `${what}: ${error.message}`;
+    throw error;
+  }
+}
 
 /** What a run wrote into its room, by the key of the step it belongs to, each with the id that the ledger should hold. */
 async function effectsOf(db: Db, runId: string): Promise<{ kind: string; effectId: string }[]> {
@@ -12,12 +24,12 @@ async function effectsOf(db: Db, runId: string): Promise<{ kind: string; effectI
   const memory = await db.memoryEntry.findMany({ where: { runId } });
   const cards = messages.filter((message) => message.kind === 'task_card');
   // A task and its card are one effect, in two tables.
-  expect(cards.map((card) => card.taskId).sort()).toEqual(tasks.map((task) => task.id).sort());
-  expect(cards.map((card) => card.id).sort()).toEqual(tasks.map((task) => task.cardMessageId).sort());
+  same('cards and tasks', cards.map((card) => card.taskId).sort(), tasks.map((task) => task.id).sort());
+  same('tasks and cards', cards.map((card) => card.id).sort(), tasks.map((task) => task.cardMessageId).sort());
   const responses = messages.filter((message) => message.kind === 'response_card');
   for (const response of responses) {
     const task = await db.task.findUniqueOrThrow({ where: { id: response.taskId as string } });
-    expect(task.responseMessageId).toBe(response.id);
+    same('the response of a task', task.responseMessageId, response.id);
   }
   return [
     ...messages.filter(({ kind }) => kind === 'text').map(({ id }) => ({ kind: 'reply', effectId: id })),
@@ -36,21 +48,30 @@ export async function expectLedgerEqualsRoom(db: Db, runId: string): Promise<voi
     where: { id: runId },
     include: { steps: { orderBy: { position: 'asc' } }, requests: { orderBy: { number: 'asc' } }, claim: true },
   });
-  expect(run).toMatchObject({ state: 'closed', context: null });
-  expect(run.claim).toMatchObject({ agentId: run.agentId, messageId: run.messageId });
-  expect(run.claim.temporalRunId).toBe(run.temporalRunId);
+  same('the state of the run', run.state, 'closed');
+  same('the context of a closed run', run.context, null);
+  same('whose claim it is', [run.claim.agentId, run.claim.messageId], [run.agentId, run.messageId]);
+  same('who claimed', run.claim.temporalRunId, run.temporalRunId);
   const wake = await db.wake.findUniqueOrThrow({ where: { id: run.wakeId } });
-  expect(wake).toMatchObject({ state: 'claimed', agentId: run.agentId, messageId: run.messageId });
+  same('its wake', [wake.state, wake.agentId, wake.messageId], ['claimed', run.agentId, run.messageId]);
 
   const declared = run.reply === null ? [] : planSteps(declaredKinds(run.reply as unknown as DeclaredReply));
-  expect(run.steps.map((step) => step.stepKey)).toEqual(declared.map((step) => step.key));
+  same(
+    'steps, of those declared',
+    run.steps.map((step) => step.stepKey),
+    declared.map((step) => step.key),
+  );
   const done = run.steps.filter((step) => step.state === 'done');
   const byKindAndId = (a: { kind: string; effectId: string }, b: { kind: string; effectId: string }): number =>
     `${a.kind} ${a.effectId}`.localeCompare(`${b.kind} ${b.effectId}`);
   const recorded = done.map((step) => ({ kind: step.kind, effectId: step.effectId as string }));
   const effects = await effectsOf(db, runId);
-  expect(effects.sort(byKindAndId)).toEqual(recorded.sort(byKindAndId));
-  expect(run.steps.filter((step) => step.state !== 'done' && step.effectId !== null)).toEqual([]);
+  same('what is in the room, of what the ledger says', effects.sort(byKindAndId), recorded.sort(byKindAndId));
+  same(
+    'effects of steps not done',
+    run.steps.filter((step) => step.state !== 'done' && step.effectId !== null),
+    [],
+  );
   // One effect, one event about it.
   const ids = effects.map((effect) => effect.effectId);
   const types = { reply: 'message', memory: 'memory', task_update: 'task_response', task_send: 'task' };
@@ -59,15 +80,25 @@ export async function expectLedgerEqualsRoom(db: Db, runId: string): Promise<voi
     .filter((event) => event.type !== 'task_started')
     .map((event) => `${event.type} ${event.subjectId}`);
   const expected = effects.map(({ kind, effectId }) => `${types[kind as keyof typeof types]} ${effectId}`);
-  expect(shown.sort()).toEqual(expected.sort());
+  same('events about the effects', shown.sort(), expected.sort());
 
   const endings = await db.roomEvent.findMany({ where: { subjectId: runId, type: 'run_ended' } });
   const posted = done.find((step) => step.kind === 'reply')?.effectId ?? null;
-  expect(endings.map((event) => event.data)).toEqual([
-    { run: runId, agent: run.agentId, message: run.messageId, ending: run.ending, posted },
-  ]);
-  expect(run.requests.map((request) => request.number)).toEqual(run.requests.map((_, index) => index + 1));
-  expect(run.requests.filter((request) => request.outcome === 'in_flight')).toEqual([]);
+  same(
+    'events of its ending',
+    endings.map((event) => event.data),
+    [{ run: runId, agent: run.agentId, message: run.messageId, ending: run.ending, posted }],
+  );
+  same(
+    'numbers of requests',
+    run.requests.map((request) => request.number),
+    run.requests.map((_, index) => index + 1),
+  );
+  same(
+    'requests in flight',
+    run.requests.filter((request) => request.outcome === 'in_flight'),
+    [],
+  );
   await expectGaplessRoom(db, run.roomId);
 }
 
@@ -75,10 +106,18 @@ export async function expectLedgerEqualsRoom(db: Db, runId: string): Promise<voi
 export async function expectGaplessRoom(db: Db, roomId: string): Promise<void> {
   const room = await db.room.findUniqueOrThrow({ where: { id: roomId } });
   const events = await db.roomEvent.findMany({ where: { roomId }, orderBy: { seq: 'asc' } });
-  expect(events.map((event) => Number(event.seq))).toEqual(events.map((_, index) => index + 1));
-  expect(Number(room.lastSeq)).toBe(events.length);
+  same(
+    'seq without gaps',
+    events.map((event) => Number(event.seq)),
+    events.map((_, index) => index + 1),
+  );
+  same('the last seq of the room', Number(room.lastSeq), events.length);
   const times = events.map((event) => event.at.getTime());
-  expect(times).toEqual([...times].sort((a, b) => a - b));
+  same(
+    'times in the order of seq',
+    times,
+    [...times].sort((a, b) => a - b),
+  );
 }
 
 /** Waits until no session of this database but ours is inside a transaction or holds a lock. */

@@ -3,11 +3,13 @@
 import { fork, type ChildProcess } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
-import type { CrashPoint, GoMessage, ReachedMessage } from './crash-points';
+import type { CrashPoint, CutMessage, GoMessage, ReachedMessage } from './crash-points';
 import { temporalAddress } from './runs';
 import { MASTER_KEYS } from './world';
 
-const DIST = join(__dirname, '..', '..', 'dist');
+const ROOT = join(__dirname, '..', '..');
+/** Where `npm run build` puts everything, this file too when it is compiled. */
+const DIST = existsSync(join(ROOT, 'dist')) ? join(ROOT, 'dist') : ROOT;
 export const WORKER_MAIN = join(DIST, 'worker', 'main.js');
 export const CRASH_WORKER_MAIN = join(DIST, 'test', 'support', 'crash-worker.js');
 
@@ -22,6 +24,8 @@ export interface WorkerProcess {
   reached(point: CrashPoint): Promise<ReachedMessage>;
   /** Every run that has reached its point so far. */
   readonly stops: readonly ReachedMessage[];
+  /** Every connection that was cut at a COMMIT so far; see crash-worker's CRASH_CUT. */
+  readonly cuts: readonly CutMessage[];
   /** Lets what stands go on. */
   go(): void;
   /** Ends the process without warning and resolves when it is gone. */
@@ -57,6 +61,7 @@ export function forkWorker(env: Record<string, string>, options: { main?: string
   // A test runner's own flags are none of a worker's.
   const child = fork(main, [], { env, execArgv: [], stdio: ['ignore', 'inherit', 'inherit', 'ipc'] });
   const stops: ReachedMessage[] = [];
+  const cuts: CutMessage[] = [];
   const listeners = new Set<() => void>();
   let isReady = false;
   let gone: string | null = null;
@@ -67,6 +72,7 @@ export function forkWorker(env: Record<string, string>, options: { main?: string
     if (typeof message !== 'object' || message === null || !('type' in message)) return;
     if (message.type === 'ready') isReady = true;
     if (message.type === 'reached') stops.push(message as ReachedMessage);
+    if (message.type === 'cut') cuts.push(message as CutMessage);
     tell();
   });
   const ended = new Promise<void>((resolve) => {
@@ -101,6 +107,7 @@ export function forkWorker(env: Record<string, string>, options: { main?: string
     ready: when('it was ready', () => isReady).then(() => undefined),
     reached: (point) => when(`it reached ${point}`, () => stops.find((stop) => stop.point === point)),
     stops,
+    cuts,
     go: () => void child.send({ type: 'go' } satisfies GoMessage),
     kill: () => {
       if (gone === null) child.kill('SIGKILL');

@@ -1,0 +1,6 @@
+// One clock for all processes of this machine, finer than Date.now.
+
+/** Milliseconds since 1970, with fractions. */
+export function nowMs(): number {
+  return performance.timeOrigin + performance.now();
+}

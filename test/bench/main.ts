@@ -1,0 +1,128 @@
+// `npm run bench`: what a run costs, and how it compares. `--quick` for less than a minute, `--json FILE` for all numbers.
+//
+//   start everything → warm up → idle → wake to reply → per run → runs a second → API → print → stop everything
+//
+// Exit code 0 when it measured, whatever the numbers are; 1 when it could not; 130 when it was interrupted.
+
+import { writeFile } from 'node:fs/promises';
+import { parseArgs } from 'node:util';
+import { measureApiEvents } from './api-events';
+import { driveBare, driveRun } from './drive';
+import { startGround, type Ground } from './ground';
+import { measureLatency } from './latency';
+import { describeMachine, readVersions } from './machine';
+import { measureIdle, measurePerRun } from './per-run';
+import { createProgress, type Progress } from './progress';
+import { print, toJson, type Measured } from './report';
+import { startSides } from './sides';
+import { measureThroughput } from './throughput';
+
+interface Scale {
+  readonly warmUp: number;
+  readonly idleSeconds: number;
+  /** `mostMs`, here and below: a slow machine stops there, with what it has. */
+  readonly latency: { readonly rounds: number; readonly mostMs: number };
+  readonly perRun: { readonly rounds: number; readonly runs: number };
+  readonly throughput: { readonly rounds: number; readonly runs: number; readonly mostMs: number };
+  readonly apiMs: number;
+}
+
+const WHOLE: Scale = {
+  warmUp: 20,
+  idleSeconds: 5,
+  latency: { rounds: 150, mostMs: 75_000 },
+  perRun: { rounds: 3, runs: 12 },
+  throughput: { rounds: 3, runs: 120, mostMs: 20_000 },
+  apiMs: 5_000,
+};
+
+const QUICK: Scale = {
+  warmUp: 8,
+  idleSeconds: 2,
+  latency: { rounds: 30, mostMs: 15_000 },
+  perRun: { rounds: 1, runs: 10 },
+  throughput: { rounds: 1, runs: 30, mostMs: 10_000 },
+  apiMs: 2_000,
+};
+
+const IN_FLIGHT = 50;
+const API_CONCURRENCIES = [1, 16];
+
+async function main(): Promise<number> {
+  const { values } = parseArgs({
+    options: { quick: { type: 'boolean', default: false }, json: { type: 'string' } },
+  });
+  const scale = values.quick ? QUICK : WHOLE;
+  const say = (line: string): void => console.log(line);
+  const progress = createProgress(say);
+  const abort = new AbortController();
+  const aborted = new Promise<never>((_, reject) => {
+    abort.signal.addEventListener('abort', () => reject(abort.signal.reason as Error));
+  });
+  // Heard by the race below; without this, an abort while everything stops would be an unhandled one.
+  aborted.catch(() => undefined);
+  const interrupted = new Interrupted();
+  for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => abort.abort(interrupted));
+
+  const startedAt = Date.now();
+  let ground: Ground | undefined;
+  try {
+    progress.begin('starting PostgreSQL and Temporal');
+    const starting = startGround({
+      log: (line) => progress.at(line),
+      onBroken: (reason) => abort.abort(new Error(reason)),
+      signal: abort.signal,
+    });
+    ground = await starting;
+    const measured = await Promise.race([aborted, measure(ground, scale, progress, startedAt)]);
+    progress.stop();
+    print(measured, say);
+    if (values.json !== undefined) {
+      await writeFile(values.json, `${JSON.stringify(toJson(measured), null, 2)}\n`);
+      say(`all numbers: ${values.json}`);
+    }
+    return 0;
+  } catch (error) {
+    if (error === interrupted || abort.signal.reason === interrupted) {
+      say('interrupted');
+      return 130;
+    }
+    console.error(error);
+    return 1;
+  } finally {
+    progress.begin('stopping everything');
+    await ground?.stop();
+    progress.stop();
+  }
+}
+
+class Interrupted extends Error {
+  override readonly name = 'Interrupted';
+}
+
+async function measure(ground: Ground, scale: Scale, progress: Progress, startedAt: number): Promise<Measured> {
+  progress.begin('starting the workers and the API');
+  const sides = await startSides(ground);
+  progress.begin('warming up');
+  for (let n = 0; n < scale.warmUp; n += 1) {
+    await Promise.all([driveRun(sides.ours), driveRun(sides.seven), driveBare(ground, sides.bare)]);
+  }
+  ground.model.reset();
+  const idle = await measureIdle(ground, sides, scale.idleSeconds, progress);
+  const latency = await measureLatency(ground, sides, scale.latency, progress);
+  const perRun = await measurePerRun(ground, sides, idle, scale.perRun, progress);
+  const throughput = await measureThroughput(ground, sides, { ...scale.throughput, inFlight: IN_FLIGHT }, progress);
+  const apiEvents = await measureApiEvents(ground, sides, API_CONCURRENCIES, scale.apiMs, progress);
+  return {
+    machine: describeMachine(),
+    versions: await readVersions(ground),
+    latency,
+    throughput,
+    perRun,
+    idle,
+    apiEvents,
+    seconds: (Date.now() - startedAt) / 1_000,
+  };
+}
+
+void main().then((code) => process.exit(code));

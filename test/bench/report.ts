@@ -1,0 +1,163 @@
+// What was measured, for people and as JSON.
+
+import type { ApiEvents } from './api-events';
+import type { Latency } from './latency';
+import type { Machine } from './machine';
+import type { Idle, PerRun } from './per-run';
+import type { SideName } from './sides';
+import { round } from './statistics';
+import type { Throughput } from './throughput';
+import type { Cpu } from './usage';
+
+export interface Measured {
+  readonly machine: Machine;
+  readonly versions: Readonly<Record<string, string>>;
+  readonly latency: Latency;
+  readonly throughput: Throughput;
+  readonly perRun: Readonly<Record<SideName, PerRun>>;
+  readonly idle: Idle;
+  readonly apiEvents: readonly ApiEvents[];
+  readonly seconds: number;
+}
+
+/** Reported against, never asserted: a busy machine is no failure. `limit`: what must hold on a quiet one. */
+const GOALS = {
+  wake_to_reply_vs_bare: { limit: 1.3, goal: 1.15, better: 'less' },
+  runs_per_second_vs_seven: { limit: 1.4, goal: 1.6, better: 'more' },
+  activities: { limit: 3, goal: 3, better: 'less' },
+  history_events: { limit: 25, goal: 25, better: 'less' },
+  history_bytes: { limit: 4_096, goal: 4_096, better: 'less' },
+  statements: { limit: 20, goal: 20, better: 'less' },
+} as const;
+
+export function toJson(measured: Measured): Record<string, unknown> {
+  const { machine, versions, latency, throughput, perRun, idle, apiEvents, seconds } = measured;
+  const { activities, history_events, history_bytes, statements } = perRun.ours;
+  return {
+    machine,
+    versions,
+    ratios: {
+      wake_to_reply_vs_bare: round(latency.ratio),
+      runs_per_second_vs_seven: round(throughput.ratio),
+    },
+    per_run: { activities, history_events, history_bytes, statements },
+    raw: { wake_to_reply: latency, throughput, per_run: perRun, idle, api_events: apiEvents, seconds },
+  };
+}
+
+export function print(measured: Measured, say: (line: string) => void): void {
+  const { machine, versions, latency, throughput, perRun, idle, apiEvents } = measured;
+  say('');
+  say(`${machine.cpu}, ${machine.cores} cores, ${machine.memory_gb} GB, ${machine.platform}`);
+  say(
+    Object.entries(versions)
+      .map(([name, version]) => `${name} ${version}`)
+      .join(' · '),
+  );
+  say('');
+  say('Ratios, and what a run that only replies costs');
+  const { ours } = perRun;
+  for (const [name, value] of [
+    ['wake_to_reply_vs_bare', round(latency.ratio)],
+    ['runs_per_second_vs_seven', round(throughput.ratio)],
+    ['activities', ours.activities],
+    ['history_events', ours.history_events],
+    ['history_bytes', ours.history_bytes],
+    ['statements', ours.statements ?? Number.NaN],
+  ] as const) {
+    say(`  ${name.padEnd(26)} ${String(value).padStart(8)}   ${verdict(name, value)}`);
+  }
+  say('');
+  say('Wake to reply, one at a time, ms');
+  table(say, [
+    ['', 'p50', 'p99', 'mean', 'least', 'samples'],
+    ...(['ours', 'bare'] as const).map((name) => {
+      const spread = latency[name];
+      return [name, spread.p50, spread.p99, spread.mean, spread.least, spread.samples];
+    }),
+  ]);
+  for (const name of ['ours', 'bare'] as const) {
+    say('');
+    say(`Where that time goes, ${name}, medians in ms`);
+    for (const { hop, ms } of latency.hops[name]) say(`  ${hop.padEnd(56)} ${ms.toFixed(2).padStart(7)}`);
+  }
+  say('');
+  say(`Runs a second, ${throughput.in_flight} in flight`);
+  table(say, [
+    ['', 'median', 'rounds', ...cpuHeads('CPU ms a run: ')],
+    ...(['ours', 'seven'] as const).map((name) => {
+      const rounds = throughput[name];
+      const cpu = rounds[Math.floor((rounds.length - 1) / 2)]?.cpu_ms;
+      const all = rounds.map((one) => one.runs_per_second).join(' ');
+      return [name, throughput.runs_per_second[name], all, ...cpuCells(cpu)];
+    }),
+  ]);
+  say('');
+  say('Per run, one at a time');
+  table(say, [
+    ['', 'activities', 'events', 'bytes', 'statements', ...cpuHeads('CPU ms: '), 'p50 ms'],
+    ...(['ours', 'bare', 'seven'] as const).map((name) => {
+      const one = perRun[name];
+      return [
+        name,
+        one.activities,
+        one.history_events,
+        one.history_bytes,
+        one.statements ?? '-',
+        ...cpuCells(one.cpu_ms),
+        one.wake_to_reply.p50,
+      ];
+    }),
+  ]);
+  say('');
+  say("Statements of a run of ours, calls a run and ms a call, as Postgres counted them (the idle loops' among them)");
+  for (const { per_run, mean_ms, text } of ours.by_statement) {
+    say(`  ${per_run.toFixed(2).padStart(6)} × ${mean_ms.toFixed(3).padStart(7)}  ${text.slice(0, 110)}`);
+  }
+  say('');
+  say('API, single messages that address nobody, one room');
+  table(say, [
+    ['at once', 'events/s', 'p50 ms', 'p99 ms', 'statements', 'CPU ms: API', 'postgres'],
+    ...apiEvents.map((one) => [
+      one.concurrency,
+      one.events_per_second,
+      one.answer_ms.p50,
+      one.answer_ms.p99,
+      one.statements_per_event,
+      one.cpu_ms_per_event.api ?? '-',
+      one.cpu_ms_per_event.postgres ?? '-',
+    ]),
+  ]);
+  say('');
+  const idleCpu = idle.cpu_ms_per_second;
+  say(
+    `Idle, CPU ms a second: temporal ${idleCpu.ours.temporal ?? '-'}, postgres ${idleCpu.ours.postgres ?? '-'}, ` +
+      `workers: ours ${idleCpu.ours.worker ?? '-'}, seven ${idleCpu.seven.worker ?? '-'}, bare ${idleCpu.bare.worker ?? '-'}; ` +
+      `statements a second of ours ${idle.statements_per_second.ours}`,
+  );
+}
+
+function verdict(name: keyof typeof GOALS, value: number): string {
+  const { limit, goal, better } = GOALS[name];
+  const meets = (bound: number): boolean => (better === 'less' ? value <= bound : value >= bound);
+  const sign = better === 'less' ? '≤' : '≥';
+  const wanted = limit === goal ? `${sign} ${limit}` : `${sign} ${limit}, goal ${goal}`;
+  return `${wanted}: ${meets(goal) ? 'met' : meets(limit) ? 'within the limit' : 'missed'}`;
+}
+
+function cpuHeads(label: string): string[] {
+  return [`${label}temporal`, 'worker', 'postgres'];
+}
+
+function cpuCells(cpu: Cpu | undefined): (string | number)[] {
+  return [cpu?.temporal ?? '-', cpu?.worker ?? '-', cpu?.postgres ?? '-'];
+}
+
+function table(say: (line: string) => void, rows: readonly (readonly (string | number)[])[]): void {
+  const widths = (rows[0] ?? []).map((_, column) => Math.max(...rows.map((row) => String(row[column] ?? '').length)));
+  for (const row of rows) {
+    say(
+      `  ${row.map((cell, column) => String(cell)[column === 0 ? 'padEnd' : 'padStart'](widths[column] ?? 0)).join('  ')}`,
+    );
+  }
+}

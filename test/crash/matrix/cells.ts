@@ -1,0 +1,65 @@
+// The cells of the table: every crash point, fault and policy, and what was seen in each.
+
+import type { CrashOutcome } from '../../support/crash-outcome';
+import { nearestThing, whyNotApplicable, type CrashFault } from '../../support/crash-faults';
+import { ALL_CRASH_POINTS, type CrashPoint } from '../../support/crash-points';
+import { ON_CRASH, type OnCrash } from '../../../workflows/contract';
+
+export interface Cell {
+  readonly point: CrashPoint;
+  readonly fault: CrashFault;
+  readonly policy: OnCrash;
+}
+
+export type CellResult = Cell &
+  (
+    | { readonly verdict: 'not_applicable'; readonly why: string }
+    | {
+        readonly verdict: 'clean' | 'not_clean';
+        /** What was done instead of the fault at the point itself, or null. */
+        readonly instead: string | null;
+        readonly outcome: CrashOutcome;
+      }
+  );
+
+/** Every cell of these faults, a fault after the other. */
+export function listCells(faults: readonly CrashFault[]): Cell[] {
+  return faults.flatMap((fault) =>
+    ALL_CRASH_POINTS.flatMap((point) => ON_CRASH.map((policy) => ({ point, fault, policy }))),
+  );
+}
+
+/** The result of a cell in which nothing can happen, or null. */
+export function skipCell(cell: Cell): CellResult | null {
+  const why = whyNotApplicable(cell.fault, cell.point);
+  return why === null ? null : { ...cell, verdict: 'not_applicable', why };
+}
+
+export function judgeCell(cell: Cell, outcome: CrashOutcome): CellResult {
+  const nearest = nearestThing(cell.fault, cell.point);
+  const { cut } = outcome;
+  const at = cut === null ? '' : ` (${cut.activity}, transaction ${cut.transaction})`;
+  return {
+    ...cell,
+    verdict: outcome.why.length === 0 ? 'clean' : 'not_clean',
+    instead: nearest === null ? null : nearest + at,
+    outcome,
+  };
+}
+
+export interface Counts {
+  readonly cells: number;
+  readonly clean: number;
+  readonly notClean: number;
+  readonly notApplicable: number;
+}
+
+export function countCells(results: readonly CellResult[]): Counts {
+  const of = (verdict: CellResult['verdict']): number => results.filter((cell) => cell.verdict === verdict).length;
+  return {
+    cells: results.length,
+    clean: of('clean'),
+    notClean: of('not_clean'),
+    notApplicable: of('not_applicable'),
+  };
+}

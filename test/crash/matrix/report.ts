@@ -1,0 +1,140 @@
+// What the matrix found, for people in Markdown and in the terminal, for programs in JSON.
+
+import { CRASH_FAULTS, ENDS_WITHIN_MS } from '../../support/crash-faults';
+import { CRASH_POINTS, type CrashPoint } from '../../support/crash-points';
+import { countCells, type CellResult, type Counts } from './cells';
+import type { FaultResult, MatrixState } from './state';
+
+export interface MatrixReport {
+  readonly command: string;
+  readonly machine: string;
+  readonly state: MatrixState;
+}
+
+export function allCells(state: MatrixState): CellResult[] {
+  return state.done.flatMap((each) => [...each.cells]);
+}
+
+export function secondsOf(state: MatrixState): number {
+  return state.done.reduce((sum, each) => sum + each.seconds, 0);
+}
+
+const PROMISES = [
+  'every effect is in the room at most once, whoever wrote it, and the agent has one claim and one run',
+  'the ledger says exactly what is in the room, `seq` has no gaps, and the room says once how the run ended',
+  'at most three model requests, none that is not in the ledger, at most one answered',
+  `the run ended within ${ENDS_WITHIN_MS / 1_000} s of the fault, under \`resume\` with everything done`,
+  'no transaction was left open and no lock held; the worker then stopped when asked to',
+];
+
+function inWords(counts: Counts): string {
+  return `${counts.cells} cells: ${counts.clean} clean, ${counts.notClean} not clean, ${counts.notApplicable} not applicable`;
+}
+
+function whatIsTrueAt(point: CrashPoint): string {
+  const [activity, window] = point.split(':') as [keyof typeof CRASH_POINTS, string];
+  return (CRASH_POINTS[activity] as Record<string, string>)[window] ?? '';
+}
+
+const secondsIn = (ms: number | null): string => (ms === null ? '' : (ms / 1_000).toFixed(1));
+
+function slowest(result: FaultResult): number | null {
+  const all = result.cells.flatMap((cell) =>
+    cell.verdict === 'not_applicable' ? [] : [cell.outcome.endedAfterMs ?? 0],
+  );
+  return all.length === 0 ? null : Math.max(...all);
+}
+
+function rowOf(cell: CellResult): string {
+  const place = `| \`${cell.point}\` | ${cell.policy} |`;
+  if (cell.verdict === 'not_applicable') return `${place} | | | | | not applicable: ${cell.why} |`;
+  const { outcome } = cell;
+  const { replies, memory, responses, tasks } = outcome.effects;
+  const ending = `${outcome.ending ?? 'none'}${outcome.code === null ? '' : ` (${outcome.code})`}`;
+  const said = cell.verdict === 'clean' ? 'clean' : `**not clean**: ${outcome.why.join('; ').replaceAll('|', '\\|')}`;
+  return [
+    `${place} ${ending}`,
+    `${replies} + ${memory} + ${responses} + ${tasks}`,
+    `${outcome.requests.sent} (${outcome.requests.ledger.join(', ')})`,
+    secondsIn(outcome.endedAfterMs),
+    `${said}${cell.instead === null ? '' : `; ${cell.instead}`} |`,
+  ].join(' | ');
+}
+
+export function toMarkdown({ command, machine, state }: MatrixReport): string {
+  const cells = allCells(state);
+  return [
+    '# Crash matrix',
+    '',
+    `\`${command}\`, begun ${state.startedAt}${state.starts > 1 ? `, started ${state.starts} times` : ''}; ${machine}.`,
+    '',
+    `**${inWords(countCells(cells))}**, in ${secondsOf(state).toFixed(0)} s.`,
+    '',
+    'Every run declares a reply, a memory line, the answer to a task and a task for another agent, and stands at its point',
+    'in its own room when the fault happens to all of them at once. A cell is clean when',
+    '',
+    ...PROMISES.map((promise) => `- ${promise}`),
+    '',
+    'Effects are reply + memory line + task response + task sent; requests are those that reached the provider, and how the',
+    'ledger says that each ended. At `closeRun` points the provider refuses the request: only then a run closes by that activity.',
+    '',
+    ...state.done.flatMap((result) => [
+      `## ${result.fault}`,
+      '',
+      `${CRASH_FAULTS[result.fault]}. ${inWords(countCells(result.cells))}; ${result.seconds.toFixed(0)} s.`,
+      '',
+      '| point | policy | ending | effects | requests | ended after, s | |',
+      '| --- | --- | --- | --- | --- | --- | --- |',
+      ...result.cells.map(rowOf),
+      '',
+    ]),
+    '## The points',
+    '',
+    ...[...new Set(cells.map((cell) => cell.point))].map((point) => `- \`${point}\`: ${whatIsTrueAt(point)}`),
+    '',
+  ].join('\n');
+}
+
+export function toJson({ command, machine, state }: MatrixReport): unknown {
+  return {
+    command,
+    machine,
+    started_at: state.startedAt,
+    starts: state.starts,
+    seconds: secondsOf(state),
+    counts: countCells(allCells(state)),
+    faults: state.done.map(({ fault, seconds, cells }) => ({
+      fault,
+      what: CRASH_FAULTS[fault],
+      seconds,
+      counts: countCells(cells),
+    })),
+    cells: allCells(state),
+  };
+}
+
+/** The table in short, and every cell that is not clean. */
+export function printSummary(state: MatrixState, say: (line: string) => void): void {
+  say('');
+  say(
+    `${'fault'.padEnd(18)}${['cells', 'clean', 'not clean', 'n/a', 'slowest', 'took'].map((h) => h.padStart(11)).join('')}`,
+  );
+  for (const result of state.done) {
+    const { cells, clean, notClean, notApplicable } = countCells(result.cells);
+    const row = [
+      cells,
+      clean,
+      notClean,
+      notApplicable,
+      `${secondsIn(slowest(result))} s`,
+      `${result.seconds.toFixed(0)} s`,
+    ];
+    say(`${result.fault.padEnd(18)}${row.map((value) => String(value).padStart(11)).join('')}`);
+  }
+  say('');
+  say(`${inWords(countCells(allCells(state)))}, in ${secondsOf(state).toFixed(0)} s`);
+  for (const cell of allCells(state)) {
+    if (cell.verdict !== 'not_clean') continue;
+    say(`NOT CLEAN: ${cell.fault}, ${cell.point}, ${cell.policy}: ${cell.outcome.why.join('; ')}`);
+  }
+}

@@ -1,0 +1,206 @@
+// What an operator can do to a single activity: pause and unpause, reset, more attempts, a result given by hand. Under
+// both policies, and with an attempt that failed before it acted, or after, with nobody told.
+
+import { ACTING, caseOpener, ONCE, STEPS, type OpenCase, type OperatorCase } from '../support/operator-cases';
+import { operatorHands, type OperatorHands } from '../support/operator-hands';
+import { startOperatorWorker, type ActivityName, type OperatorWorker, type Place } from '../support/operator-worker';
+import { waitForNothingHeld } from '../support/ledger';
+import { until } from '../support/runs';
+import { answer, startScriptedModel, type ScriptedModel } from '../support/scripted-model-server';
+import { createWorld, type World } from '../support/world';
+import { ON_CRASH, type OnCrash } from '../../workflows/contract';
+
+let model: ScriptedModel;
+let world: World;
+let worker: OperatorWorker;
+let hands: OperatorHands;
+let openCase: OpenCase;
+
+beforeAll(async () => {
+  model = await startScriptedModel();
+  world = await createWorld({ modelUrl: model.url });
+  worker = await startOperatorWorker(world);
+  hands = operatorHands(worker.client);
+  openCase = caseOpener(world, model);
+});
+afterAll(async () => {
+  await worker.stop();
+  await waitForNothingHeld(world.db);
+  await world.close();
+  await model.stop();
+});
+
+interface Failing {
+  readonly activity: (typeof ACTING)[number];
+  readonly place: Place;
+  readonly onCrash: OnCrash;
+}
+
+const PLACES: readonly Place[] = ['before', 'after'];
+const FAILING: readonly Failing[] = ACTING.flatMap((activity) =>
+  PLACES.flatMap((place) => ON_CRASH.map((onCrash) => ({ activity, place, onCrash }))),
+);
+
+/** A run whose acting step stands: nothing is done yet, or it is and nobody knows. */
+async function standAt({ activity, place, onCrash }: Failing) {
+  const opened = await openCase({ onCrash });
+  const stand = worker.stand(opened.room.agent.id, activity, place);
+  await worker.dispatch();
+  await stand.reached;
+  return { opened, stand };
+}
+
+async function expectAllDoneOnce(opened: OperatorCase, attempts: { of: ActivityName; atLeast: number }): Promise<void> {
+  const run = await opened.closed();
+  expect(run).toMatchObject({ ending: 'replied', fencedCount: 0 });
+  expect(run.steps.map((step) => [step.stepKey, step.state])).toEqual(STEPS.map((key) => [key, 'done']));
+  expect(await hands.result(opened.target)).toEqual({ result: 'ended', run: run.id, ending: 'replied' });
+  // The operator's hand was felt: the step had a second attempt, of which the room shows nothing.
+  expect(worker.attempts(opened.room.agent.id, attempts.of)).toBeGreaterThanOrEqual(attempts.atLeast);
+  expect(await opened.effects()).toEqual(ONCE);
+  expect(opened.requests()).toHaveLength(1);
+  await opened.expectTrue();
+}
+
+test.each(FAILING)('$activity paused, failed $place it acted, unpaused, on_crash $onCrash: once', async (failing) => {
+  const { opened, stand } = await standAt(failing);
+  const { activity } = failing;
+  await hands.pause(opened.target, activity);
+  stand.fail();
+  // One attempt is all that `stop` allows, and a paused activity is kept for another all the same.
+  expect(await hands.idle(opened.target, activity)).toMatchObject({ paused: true });
+  expect(worker.attempts(opened.room.agent.id, activity)).toBe(1);
+  await hands.unpause(opened.target, activity);
+  await expectAllDoneOnce(opened, { of: activity, atLeast: 2 });
+});
+
+test.each(FAILING)(
+  '$activity given more attempts, failed $place it acted, on_crash $onCrash: once',
+  async (failing) => {
+    const { opened, stand } = await standAt(failing);
+    await hands.allowAttempts(opened.target, failing.activity, 5);
+    stand.fail();
+    await expectAllDoneOnce(opened, { of: failing.activity, atLeast: 2 });
+  },
+);
+
+test.each(FAILING)('$activity reset, then failed $place it acted, on_crash $onCrash: at most once', async (failing) => {
+  const { opened, stand } = await standAt(failing);
+  const { activity, place, onCrash } = failing;
+  await hands.resetActivity(opened.target, activity);
+  stand.fail();
+  const run = await opened.closed();
+  await hands.result(opened.target);
+  const at = ACTING.indexOf(activity);
+  const acted = run.steps.filter((step) => step.state === 'done').length;
+  // The server decides whether a reset grants another attempt. Nothing acts twice, and what came before stays done.
+  const attempts = worker.attempts(opened.room.agent.id, activity);
+  if (attempts > 1) expect(acted).toBe(ACTING.length);
+  else expect([onCrash, acted]).toEqual(['stop', at + (place === 'after' ? 1 : 0)]);
+  expect(await opened.effects()).toEqual(
+    Object.fromEntries(Object.keys(ONCE).map((name, index) => [name, index < acted ? 1 : 0])),
+  );
+  expect(opened.requests()).toHaveLength(1);
+  await opened.expectTrue();
+});
+
+test('an acting step that is paused and unpaused again and again while it stands acts once', async () => {
+  const { opened, stand } = await standAt({ activity: 'postReply', place: 'after', onCrash: 'stop' });
+  for (let turn = 0; turn < 3; turn += 1) {
+    await hands.pause(opened.target, 'postReply');
+    await hands.unpause(opened.target, 'postReply');
+  }
+  await hands.allowAttempts(opened.target, 'postReply', 3);
+  await hands.pause(opened.target, 'postReply');
+  stand.fail();
+  await hands.idle(opened.target, 'postReply');
+  await hands.resetActivity(opened.target, 'postReply');
+  await hands.unpause(opened.target, 'postReply').catch(() => undefined);
+  await expectAllDoneOnce(opened, { of: 'postReply', atLeast: 2 });
+});
+
+const OVERLOADED = answer.error(529, 'overloaded', { 'retry-after': '19' });
+
+test('callModel paused in its wait for a retry and unpaused: the next request is the second, and is answered', async () => {
+  const opened = await openCase({ answers: [OVERLOADED] });
+  await worker.dispatch();
+  await model.waitForRequests(1);
+  await until('the first request to have ended', async () => {
+    const requests = await world.db.modelRequest.findMany({ where: { run: { messageId: opened.messageId } } });
+    return requests.some((request) => request.outcome === 'retry');
+  });
+  await hands.idle(opened.target, 'callModel');
+  await hands.pause(opened.target, 'callModel');
+  expect(await hands.idle(opened.target, 'callModel')).toMatchObject({ paused: true });
+  await hands.unpause(opened.target, 'callModel');
+  const run = await opened.closed();
+  expect(run).toMatchObject({ ending: 'replied', fencedCount: 0 });
+  expect(run.requests.map((request) => request.outcome)).toEqual(['retry', 'answered']);
+  expect(opened.requests()).toHaveLength(2);
+  expect(await opened.effects()).toEqual(ONCE);
+  await opened.expectTrue();
+});
+
+test('callModel paused while its model answers: the request is given up, and counts, and unpausing sends another', async () => {
+  const held = answer.hold('nobody waits for it');
+  const opened = await openCase({ answers: [held] });
+  await worker.dispatch();
+  await until('the request to arrive', async () => opened.requests().length === 1);
+  await hands.pause(opened.target, 'callModel');
+  // It hears of it by its heartbeat.
+  expect(await hands.idle(opened.target, 'callModel')).toMatchObject({ paused: true });
+  expect(opened.requests()[0]?.aborted).toBe(true);
+  await hands.unpause(opened.target, 'callModel');
+  const run = await opened.closed();
+  expect(run).toMatchObject({ ending: 'replied', fencedCount: 0 });
+  expect(run.requests.map((request) => request.outcome)).toEqual(['aborted', 'answered']);
+  expect(await opened.effects()).toEqual(ONCE);
+  await opened.expectTrue();
+});
+
+test('callModel reset again and again: never a fourth request', async () => {
+  const opened = await openCase({ answers: Array.from({ length: 10 }, () => OVERLOADED) });
+  await worker.dispatch();
+  for (let sent = 1; sent < 3; sent += 1) {
+    await until(`request ${sent} to have ended`, async () => {
+      const ended = await world.db.modelRequest.count({
+        where: { run: { messageId: opened.messageId }, outcome: 'retry' },
+      });
+      return ended === sent;
+    });
+    await hands.idle(opened.target, 'callModel');
+    await hands.resetActivity(opened.target, 'callModel');
+  }
+  const run = await opened.closed();
+  expect(run).toMatchObject({ ending: 'busy', fencedCount: 0 });
+  expect(run.requests.map((request) => request.outcome)).toEqual(['retry', 'retry', 'retry']);
+  expect(opened.requests()).toHaveLength(3);
+  expect(await opened.effects()).toEqual({ replies: 0, memory: 0, responses: 0, sends: 0 });
+  await opened.expectTrue();
+});
+
+test('a step said to be done by hand before it acted: nothing after it acts, and the late attempt meets a closed run', async () => {
+  const { opened, stand } = await standAt({ activity: 'postReply', place: 'before', onCrash: 'stop' });
+  await hands.complete(opened.target, 'postReply', { state: 'done' });
+  const run = await opened.closed();
+  stand.goOn();
+  await hands.result(opened.target);
+  // The ledger believes its own rows, not the hand.
+  expect(run.steps.map((step) => [step.stepKey, step.state])).toEqual([
+    ['reply', 'not_reached'],
+    ['memory', 'superseded'],
+    ['task_update:1', 'superseded'],
+    ['task_send:1', 'superseded'],
+  ]);
+  await waitForNothingHeld(world.db);
+  expect(await opened.effects()).toEqual({ replies: 0, memory: 0, responses: 0, sends: 0 });
+  await opened.expectTrue();
+});
+
+test('a step said to be done by hand after it acted is done once, and the run goes on', async () => {
+  const { opened, stand } = await standAt({ activity: 'writeMemory', place: 'after', onCrash: 'stop' });
+  await hands.complete(opened.target, 'writeMemory', { state: 'done' });
+  await expectAllDoneOnce(opened, { of: 'writeMemory', atLeast: 1 });
+  stand.goOn();
+  await opened.expectTrue();
+});

@@ -1,0 +1,182 @@
+// An execution that an operator terminates, cancels or deletes, before its claim, in its model call, in a step or when it
+// has ended; and then starts again by hand under its own workflow id, or straight over the one that is running.
+
+import { randomUUID } from 'node:crypto';
+import { caseOpener, NOTHING, ONCE, type Effects, type OpenCase, type OperatorCase } from '../support/operator-cases';
+import { operatorHands, type OperatorHands } from '../support/operator-hands';
+import { startOperatorWorker, type OperatorWorker, type Stand } from '../support/operator-worker';
+import { waitForNothingHeld } from '../support/ledger';
+import { until } from '../support/runs';
+import { answer, startScriptedModel, type ScriptedModel } from '../support/scripted-model-server';
+import { createWorld, type World } from '../support/world';
+import { dispatchOnce } from '../../worker/dispatcher';
+import type { AgentRunResult, Ending } from '../../workflows/contract';
+
+/** Where the run is. `before` and `after`: its reply's attempt stands, and has posted nothing yet, or has told nobody. */
+const WHERE = ['unclaimed', 'asking', 'before', 'after', 'closed'] as const;
+const HANDS = ['terminated', 'cancelled', 'deleted', 'left'] as const;
+
+interface Case {
+  readonly where: (typeof WHERE)[number];
+  readonly hand: (typeof HANDS)[number];
+  readonly ending: Ending;
+  readonly effects: Effects;
+}
+
+const CASES: readonly Case[] = WHERE.flatMap((where) =>
+  HANDS.map((hand) => ({ where, hand, ...expected(where, hand) })),
+);
+
+function expected(where: Case['where'], hand: Case['hand']): { ending: Ending; effects: Effects } {
+  // Nobody had claimed: the execution started by hand does.
+  if (where === 'unclaimed' || where === 'closed') return { ending: 'replied', effects: ONCE };
+  const effects = where === 'after' ? { ...NOTHING, replies: 1 } : NOTHING;
+  return { ending: hand === 'cancelled' ? 'cancelled' : 'lost', effects };
+}
+
+/** Temporal carries a deletion out within the half minute in which it writes down how far its queues were read. */
+const DELETED_MS = 90_000;
+
+let model: ScriptedModel;
+let world: World;
+let worker: OperatorWorker;
+let hands: OperatorHands;
+let openCase: OpenCase;
+const opened = new Map<Case, { it: OperatorCase; stand: Stand | null }>();
+/** What an operator is told who wants to end what has ended. */
+const refusals: unknown[] = [];
+
+beforeAll(async () => {
+  model = await startScriptedModel();
+  world = await createWorld({ modelUrl: model.url });
+  worker = await startOperatorWorker(world);
+  hands = operatorHands(worker.client);
+  openCase = caseOpener(world, model);
+
+  const openAll = async (of: readonly Case[]): Promise<void> => {
+    for (const each of of) {
+      const it = await openCase(each.where === 'asking' ? { answers: [answer.hold('too late')] } : {});
+      const stands = each.where === 'before' || each.where === 'after';
+      const stand = stands ? worker.stand(it.room.agent.id, 'postReply', each.where) : null;
+      opened.set(each, { it, stand });
+    }
+  };
+  await openAll(CASES.filter(({ where }) => where === 'unclaimed'));
+  const taskQueue = `nobody-${randomUUID()}`;
+  await dispatchOnce({ db: world.db, client: worker.client, taskQueue, onStartFailed: () => undefined });
+  await openAll(CASES.filter(({ where }) => where !== 'unclaimed'));
+  await worker.dispatch();
+  await Promise.all(
+    CASES.map(async (each) => {
+      const { it, stand } = of(each);
+      if (each.where === 'asking') await until('the request to arrive', async () => it.requests().length === 1);
+      if (each.where === 'closed') await hands.result(it.target);
+      await stand?.reached;
+      await applyHand(each);
+    }),
+  );
+}, DELETED_MS + 60_000);
+afterAll(async () => {
+  await worker.stop();
+  await waitForNothingHeld(world.db);
+  await world.close();
+  await model.stop();
+});
+
+function of(each: Case): { it: OperatorCase; stand: Stand | null } {
+  return opened.get(each) as { it: OperatorCase; stand: Stand | null };
+}
+
+async function applyHand(each: Case): Promise<void> {
+  const { where, hand } = each;
+  const { target } = of(each).it;
+  const ending = (work: Promise<unknown>) =>
+    where === 'closed' ? work.catch((error: unknown) => refusals.push(error)) : work;
+  switch (hand) {
+    case 'terminated':
+      await ending(hands.terminate(target));
+      return;
+    case 'cancelled':
+      await ending(hands.cancel(target));
+      return;
+    case 'deleted':
+      await hands.delete(target);
+      await hands.gone(target, DELETED_MS);
+      return;
+    case 'left':
+      return;
+  }
+}
+
+test.each(CASES)('$where and $hand, then started again by hand: $ending, and nothing twice', async (each) => {
+  const { it, stand } = of(each);
+  const input = { agent: it.room.agent.id, message: it.messageId };
+  const cancels = each.hand === 'cancelled' && each.ending === 'cancelled';
+  // The execution is told, and sees to its own ending.
+  if (cancels) await it.closed();
+  const again = await hands.startOver(worker.taskQueue, it.target.workflowId, input);
+  const result = await hands.result({ ...it.target, temporalRunId: again });
+  const { id } = await it.claimed();
+  const wanted: AgentRunResult =
+    each.where === 'unclaimed'
+      ? { result: 'ended', run: id, ending: 'replied' }
+      : { result: 'fenced', why: 'already_claimed', run: id };
+  expect(result).toEqual(wanted);
+
+  const reconciled = each.ending === 'lost';
+  if (reconciled)
+    await until('the run to be lost', async () => (await worker.reconcile()) && (await stateOf(id)) === 'closed');
+  // What was under way goes on after the end, and meets the fence.
+  stand?.goOn();
+  await waitForNothingHeld(world.db);
+  const run = await it.closed();
+  expect(run).toMatchObject({ ending: each.ending, fencedCount: each.where === 'unclaimed' ? 0 : 1 });
+  expect(await it.effects()).toEqual(each.effects);
+  expect(it.requests()).toHaveLength(1);
+  if (each.where === 'asking') {
+    await until('the request to be given up', async () => it.requests().every((request) => request.aborted));
+  }
+  await it.expectTrue();
+});
+
+test('to end what has ended is refused', () => {
+  expect(refusals.map((error) => (error as Error).name)).toEqual(['WorkflowNotFoundError', 'WorkflowNotFoundError']);
+});
+
+test('an attempt that goes on after its execution was terminated, and before anybody noticed, acts once', async () => {
+  const it = await openCase();
+  const stand = worker.stand(it.room.agent.id, 'postReply', 'before');
+  await worker.dispatch();
+  await stand.reached;
+  await hands.terminate(it.target);
+  stand.goOn();
+  await until('it to have posted', async () => (await it.effects()).replies === 1);
+  await worker.reconcile();
+  const run = await it.closed();
+  expect(run.ending).toBe('lost');
+  // What was done is in the ledger, though nobody told Temporal.
+  expect(run.steps.map((step) => step.state)).toEqual(['done', 'not_reached', 'not_reached', 'not_reached']);
+  expect(await it.effects()).toEqual({ ...NOTHING, replies: 1 });
+  await it.expectTrue();
+});
+
+test('a wake whose execution was terminated and that was ended as lost stays so when it is started by hand', async () => {
+  const it = await openCase();
+  const taskQueue = `nobody-${randomUUID()}`;
+  await dispatchOnce({ db: world.db, client: worker.client, taskQueue, onStartFailed: () => undefined });
+  await hands.terminate(it.target);
+  await worker.reconcile();
+  const run = await it.closed();
+  const input = { agent: it.room.agent.id, message: it.messageId };
+  const again = await hands.startOver(worker.taskQueue, it.target.workflowId, input);
+  const result = await hands.result({ ...it.target, temporalRunId: again });
+  expect(result).toEqual({ result: 'fenced', why: 'already_claimed', run: run.id });
+  expect(await it.closed()).toMatchObject({ ending: 'lost', fencedCount: 1 });
+  expect(await it.effects()).toEqual(NOTHING);
+  expect(it.requests()).toHaveLength(0);
+  await it.expectTrue();
+});
+
+async function stateOf(id: string): Promise<string> {
+  return (await world.db.run.findUniqueOrThrow({ where: { id } })).state;
+}

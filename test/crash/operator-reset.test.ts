@@ -1,0 +1,158 @@
+// `workflow reset`, to every event it can be given: of a finished run, and of one that is under way. The copy is another
+// execution, and does nothing; what the run had done stays done once.
+
+import {
+  ACTING,
+  caseOpener,
+  NOTHING,
+  ONCE,
+  STEPS,
+  type Effects,
+  type OpenCase,
+  type OperatorCase,
+} from '../support/operator-cases';
+import { operatorHands, type EventId, type OperatorHands } from '../support/operator-hands';
+import { startOperatorWorker, type ActivityName, type OperatorWorker } from '../support/operator-worker';
+import { waitForNothingHeld } from '../support/ledger';
+import { until } from '../support/runs';
+import { startScriptedModel, type ScriptedModel } from '../support/scripted-model-server';
+import { createWorld, type World } from '../support/world';
+import { ON_CRASH, type AgentRunResult, type Ending } from '../../workflows/contract';
+
+/** One workflow task before each activity, and one that ends the run. */
+const ACTIVITIES: readonly ActivityName[] = ['claimMessage', 'callModel', ...ACTING];
+
+let model: ScriptedModel;
+let world: World;
+let worker: OperatorWorker;
+let hands: OperatorHands;
+let openCase: OpenCase;
+
+beforeAll(async () => {
+  model = await startScriptedModel();
+  world = await createWorld({ modelUrl: model.url });
+  worker = await startOperatorWorker(world);
+  hands = operatorHands(worker.client);
+  openCase = caseOpener(world, model);
+});
+afterAll(async () => {
+  await worker.stop();
+  await waitForNothingHeld(world.db);
+  await world.close();
+  await model.stop();
+});
+
+/** What a copy comes to whose first open activity is this one. */
+function fencedAt(place: number, run: string): AgentRunResult {
+  return { result: 'fenced', why: place === 0 ? 'already_claimed' : 'not_mine', run };
+}
+
+/** The effects of the first `count` acting steps. */
+function effectsUpTo(count: number): Effects {
+  const names = Object.keys(NOTHING).slice(0, count);
+  return { ...NOTHING, ...Object.fromEntries(names.map((name) => [name, 1])) };
+}
+
+async function pointsOf(opened: OperatorCase, expected: number): Promise<EventId[]> {
+  const { workflowId, temporalRunId } = await opened.claimed();
+  const points = await hands.resetPoints({ workflowId, temporalRunId });
+  expect(points).toHaveLength(expected);
+  return points;
+}
+
+test.each(ON_CRASH)('a finished run under %s, reset to each of its workflow tasks, acts once', async (onCrash) => {
+  const opened = await openCase({ onCrash });
+  await worker.dispatch();
+  const run = await opened.closed();
+  await hands.result(run);
+  const points = await pointsOf(opened, ACTIVITIES.length + 1);
+
+  const results: AgentRunResult[] = [];
+  for (const point of points) {
+    const copy = await hands.reset(run, point);
+    results.push(await hands.result({ ...run, temporalRunId: copy }));
+  }
+  // A copy from the very end has nothing left to do, only to say.
+  const last: AgentRunResult = { result: 'ended', run: run.id, ending: 'replied' };
+  expect(results).toEqual([...ACTIVITIES.map((_, place) => fencedAt(place, run.id)), last]);
+
+  const after = await opened.closed();
+  expect(after).toMatchObject({ ending: 'replied', fencedCount: ACTIVITIES.length });
+  expect(await opened.effects()).toEqual(ONCE);
+  expect(opened.requests()).toHaveLength(1);
+  expect(await worker.reconcile()).toMatchObject({ looked: 0 });
+  await opened.expectTrue();
+});
+
+test('a copy of a finished run that is reset in its turn is fenced too', async () => {
+  const opened = await openCase();
+  await worker.dispatch();
+  const run = await opened.closed();
+  await hands.result(run);
+  let target = { workflowId: run.workflowId, temporalRunId: run.temporalRunId };
+  for (let turn = 0; turn < 3; turn += 1) {
+    const point = (await hands.resetPoints(target))[2] as EventId;
+    target = { ...target, temporalRunId: await hands.reset(target, point) };
+    expect(await hands.result(target)).toEqual({ result: 'fenced', why: 'not_mine', run: run.id });
+  }
+  expect((await opened.closed()).fencedCount).toBe(3);
+  expect(await opened.effects()).toEqual(ONCE);
+  await opened.expectTrue();
+});
+
+interface Running {
+  /** The activity whose attempt has done its work, and has told nobody. */
+  readonly activity: ActivityName;
+  /** The place of the workflow task to which the execution is reset. */
+  readonly point: number;
+}
+
+const RUNNING: readonly Running[] = ACTIVITIES.flatMap((activity, place) =>
+  Array.from({ length: place + 1 }, (_, point) => ({ activity, point })),
+);
+
+/** The ending of a run of which the first `acted` steps are done, and nobody is left to do the rest. */
+function endingOf(acted: number): Ending {
+  return acted === STEPS.length ? 'replied' : 'lost';
+}
+
+describe('a run that is reset while an attempt has acted and told nobody', () => {
+  const opened = new Map<Running, OperatorCase>();
+
+  beforeAll(async () => {
+    for (const each of RUNNING) opened.set(each, await openCase());
+    const stands = RUNNING.map((each) => {
+      const { agent } = (opened.get(each) as OperatorCase).room;
+      return worker.stand(agent.id, each.activity, 'after');
+    });
+    await worker.dispatch();
+    await Promise.all(stands.map((stand) => stand.reached));
+    // All at once, and the attempts of those that they end go on meanwhile.
+    const copies = RUNNING.map(async (each, index) => {
+      const { claimed, target } = opened.get(each) as OperatorCase;
+      const { temporalRunId } = await claimed();
+      const points = await hands.resetPoints({ ...target, temporalRunId });
+      expect(points).toHaveLength(ACTIVITIES.indexOf(each.activity) + 1);
+      await hands.reset({ ...target, temporalRunId }, points[each.point] as EventId);
+      stands[index]?.goOn();
+      await hands.result(target);
+    });
+    // Before any reconciler looks: one that finds a copy open makes it look again, and be counted again.
+    await Promise.all(copies);
+  }, 120_000);
+
+  test.each(RUNNING)('in $activity, to workflow task $point: fenced, and nothing acts twice', async (each) => {
+    const { claimed, closed, target, effects, requests, expectTrue } = opened.get(each) as OperatorCase;
+    const { id } = await claimed();
+    expect(await hands.result(target)).toEqual(fencedAt(each.point, id));
+    await until('the run to have its ending', async () => {
+      await worker.reconcile();
+      return (await world.db.run.findUniqueOrThrow({ where: { id } })).state === 'closed';
+    });
+    const acted = Math.max(0, ACTIVITIES.indexOf(each.activity) - 1);
+    expect(await closed()).toMatchObject({ ending: endingOf(acted), fencedCount: 1 });
+    expect(await effects()).toEqual(effectsUpTo(acted));
+    expect(requests()).toHaveLength(each.activity === 'claimMessage' ? 0 : 1);
+    await expectTrue();
+  });
+});

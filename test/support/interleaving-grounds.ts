@@ -1,0 +1,116 @@
+// Rooms for random programs, each of its own and all in one database, made many at a time.
+
+import { RoomDraft, type Author } from '../../prisma/store/draft';
+import { newId } from '../../prisma/store/ids';
+import { stageMessage } from '../../prisma/store/messages';
+import { lockRoomForWrite } from '../../prisma/store/roster';
+import { stageTask } from '../../prisma/store/tasks';
+import { inTransaction, type Db } from '../../prisma/store/transaction';
+
+/** A room of its own for one program: two companies, three agents, a message for each of two of them and a task. */
+export interface Ground {
+  readonly roomId: string;
+  readonly companies: readonly { id: string; person: Author }[];
+  readonly agents: readonly (Author & { readonly keyId: string })[];
+  readonly wakes: readonly { agentId: string; messageId: string }[];
+  readonly taskId: string;
+}
+
+/** Few enough that some programs spend it. */
+export const ALLOWANCE = 5;
+
+/** Opens rooms for `count` programs, their rows in a few statements. */
+export async function openGrounds(db: Db, count: number): Promise<Ground[]> {
+  const slugs = ['ana', 'ben', 'clerk'];
+  const drafts = Array.from({ length: count }, () => {
+    const companies = [newId('co'), newId('co')].map((id) => ({
+      id,
+      person: { kind: 'person', id: newId('key'), name: 'Ada', companyId: id } as const,
+    }));
+    const agents = slugs.map((slug, index) => {
+      const companyId = companies[index % 2]?.id ?? '';
+      return { kind: 'agent', id: newId('agent'), name: slug, companyId, slug, keyId: newId('mk') } as const;
+    });
+    return { roomId: newId('room'), companies, agents };
+  });
+  const ids = drafts.flatMap((draft) => draft.companies.map(({ id }) => id));
+  await db.company.createMany({ data: ids.map((id) => ({ id, slug: id.replace('_', '-'), name: 'A company' })) });
+  await db.room.createMany({
+    data: drafts.map(({ roomId, companies }) => {
+      const hostCompanyId = companies[0]?.id ?? '';
+      return { id: roomId, slug: 'room', name: 'Room', hostCompanyId, onCrash: 'stop', runAllowance: ALLOWANCE };
+    }),
+  });
+  await db.roomMember.createMany({
+    data: drafts.flatMap(({ roomId, companies }) =>
+      companies.map(({ id }, index) => ({ roomId, companyId: id, role: index === 0 ? 'host' : 'guest' })),
+    ),
+  });
+  const agents = drafts.flatMap((draft) => draft.agents.map((agent) => ({ ...agent, roomId: draft.roomId })));
+  await db.modelKey.createMany({
+    data: agents.map(({ keyId, companyId }) => ({
+      ...{ id: keyId, companyId, name: 'a key', provider: 'openai_compatible', baseUrl: 'http://127.0.0.1:9/v1' },
+      ...{ ownerSupplied: false, sealedSecret: 'never opened' },
+    })),
+  });
+  await db.agent.createMany({
+    data: agents.map(({ id, companyId, slug, keyId }) => ({
+      ...{ id, companyId, slug, name: slug, alwaysOn: slug !== 'clerk', instructions: 'Be brief.' },
+      ...{ model: 'test-model', modelKeyId: keyId },
+    })),
+  });
+  await db.roomAgent.createMany({
+    data: agents.map(({ roomId, id }) => ({
+      ...{ roomId, agentId: id, rightReply: 'go', rightMemory: 'go', rightTaskUpdate: 'go', rightTaskSend: 'go' },
+    })),
+  });
+  const grounds: Ground[] = [];
+  for (const draft of drafts) grounds.push({ ...draft, ...(await writeWakes(db, draft)) });
+  for (const ground of grounds) await putToSleep(db, ground);
+  return grounds;
+}
+
+/** The dispatcher sees this room's wakes from now on. */
+export async function wakeUp(db: Db, { roomId }: Ground): Promise<void> {
+  await db.$executeRaw`UPDATE wakes SET due_at = clock_timestamp() WHERE room_id = ${roomId}`;
+}
+
+/** The dispatcher passes this room's wakes over, whatever state they are in: the next program is not to see them. */
+export async function putToSleep(db: Db, { roomId }: Ground): Promise<void> {
+  await db.$executeRaw`UPDATE wakes SET due_at = clock_timestamp() + interval '1 year' WHERE room_id = ${roomId}`;
+}
+
+/** A message by hand, which answers nothing. */
+export const FIRST_POST = { hop: 0, runId: null, refersTo: null };
+const UNSPECIFIED = {
+  acceptanceCriteria: [],
+  priority: 'normal',
+  deadline: null,
+  memoryRefs: [],
+  attachments: [],
+} as const;
+
+async function writeWakes(
+  db: Db,
+  { roomId, companies, agents }: Pick<Ground, 'roomId' | 'companies' | 'agents'>,
+): Promise<Pick<Ground, 'wakes' | 'taskId'>> {
+  return inTransaction(db, async (tx) => {
+    const author = (companies[0] as (typeof companies)[number]).person;
+    const room = await lockRoomForWrite(tx, roomId, author.companyId);
+    const draft = new RoomDraft(roomId);
+    const texts = ['@ana please', '@ben please'];
+    const messageIds: string[] = [];
+    for (const text of texts) {
+      messageIds.push((await stageMessage(tx, draft, room, { author, text, mentions: [], ...FIRST_POST })).messageId);
+    }
+    const task = { sender: author, to: 'ana', goal: 'a goal', ...UNSPECIFIED, ...FIRST_POST };
+    const { messageId, taskId } = await stageTask(tx, draft, room, task);
+    await draft.append(tx);
+    const [ana = '', ben = ''] = agents.map(({ id }) => id);
+    const wakes = [ana, ben, ana].map((agentId, index) => ({
+      agentId,
+      messageId: [...messageIds, messageId][index] ?? '',
+    }));
+    return { wakes, taskId };
+  });
+}

@@ -1,0 +1,148 @@
+// What an operator can do to an execution in Temporal, by gRPC, as the CLI and the UI do it.
+
+import { randomUUID } from 'node:crypto';
+import type { Client } from '@temporalio/client';
+import type { History } from '@temporalio/common/lib/proto-utils';
+import { WORKFLOW_TYPE, type AgentRunInput, type AgentRunResult } from '../../workflows/contract';
+import { until } from './runs';
+
+/** One execution: a workflow id and, where it matters which of them, its run id. */
+export interface Target {
+  readonly workflowId: string;
+  readonly temporalRunId?: string | null;
+}
+
+export type EventId = NonNullable<NonNullable<History['events']>[number]['eventId']>;
+
+export interface Pending {
+  readonly activityId: string;
+  readonly attempt: number;
+  readonly paused: boolean;
+  /** Started and not ended. */
+  readonly running: boolean;
+}
+
+export type OperatorHands = ReturnType<typeof operatorHands>;
+
+export function operatorHands(client: Client) {
+  const { workflowService } = client;
+  const execution = (target: Target) => ({ workflowId: target.workflowId, runId: target.temporalRunId ?? '' });
+  const common = { namespace: 'default', identity: 'an operator' };
+
+  /** The activity of this type that is scheduled and not ended, or null. */
+  const findPending = async (target: Target, type: string): Promise<Pending | null> => {
+    const { pendingActivities } = await workflowService.describeWorkflowExecution({
+      namespace: 'default',
+      execution: execution(target),
+    });
+    const found = (pendingActivities ?? []).find((each) => each.activityType?.name === type);
+    if (!found) return null;
+    const { PENDING_ACTIVITY_STATE_STARTED, PENDING_ACTIVITY_STATE_PAUSE_REQUESTED } = PENDING_STATES;
+    return {
+      activityId: found.activityId ?? '',
+      attempt: found.attempt ?? 0,
+      paused: found.paused === true,
+      running: found.state === PENDING_ACTIVITY_STATE_STARTED || found.state === PENDING_ACTIVITY_STATE_PAUSE_REQUESTED,
+    };
+  };
+  const pendingOf = (target: Target, type: string): Promise<Pending> =>
+    until(`${type} to be pending`, () => findPending(target, type));
+
+  return {
+    findPending,
+    /** Waits until this activity is pending and nobody works on it. */
+    idle: (target: Target, type: string): Promise<Pending> =>
+      until(`${type} to be pending and idle`, async () => {
+        const pending = await findPending(target, type);
+        return pending?.running === false && pending;
+      }),
+
+    /** The events at which this execution can be reset: those that completed a workflow task. */
+    async resetPoints(target: Target): Promise<EventId[]> {
+      const handle = client.workflow.getHandle(target.workflowId, target.temporalRunId ?? undefined);
+      const { events } = await handle.fetchHistory();
+      return (events ?? []).flatMap((each) =>
+        each.workflowTaskCompletedEventAttributes && each.eventId ? [each.eventId] : [],
+      );
+    },
+    /** Resets this execution, and returns the run id of its copy. */
+    async reset(target: Target, workflowTaskFinishEventId: EventId): Promise<string> {
+      const { runId } = await workflowService.resetWorkflowExecution({
+        ...common,
+        workflowExecution: execution(target),
+        reason: 'a test',
+        requestId: randomUUID(),
+        workflowTaskFinishEventId,
+      });
+      return runId ?? '';
+    },
+    terminate: (target: Target) =>
+      client.workflow.getHandle(target.workflowId, target.temporalRunId ?? undefined).terminate('a test'),
+    cancel: (target: Target) =>
+      client.workflow.getHandle(target.workflowId, target.temporalRunId ?? undefined).cancel(),
+    delete: (target: Target) =>
+      workflowService.deleteWorkflowExecution({ namespace: 'default', workflowExecution: execution(target) }),
+    /** Waits until Temporal does not know this execution any more. */
+    gone: (target: Target, timeoutMs: number) =>
+      until(
+        'the execution to be gone',
+        () =>
+          client.workflow
+            .getHandle(target.workflowId, target.temporalRunId ?? undefined)
+            .describe()
+            .then(
+              () => false,
+              () => true,
+            ),
+        timeoutMs,
+      ),
+    /** Starts a workflow by hand under this id, over a closed execution, or over a running one, which it ends. */
+    async startOver(taskQueue: string, workflowId: string, input: AgentRunInput): Promise<string> {
+      const handle = await client.workflow.start(WORKFLOW_TYPE, {
+        workflowId,
+        taskQueue,
+        args: [input],
+        workflowIdReusePolicy: 'ALLOW_DUPLICATE',
+        workflowIdConflictPolicy: 'TERMINATE_EXISTING',
+      });
+      return handle.firstExecutionRunId;
+    },
+    result: async (target: Target): Promise<AgentRunResult> =>
+      (await client.workflow
+        .getHandle(target.workflowId, target.temporalRunId ?? undefined)
+        .result()) as AgentRunResult,
+
+    async pause(target: Target, type: string): Promise<void> {
+      const { activityId: id } = await pendingOf(target, type);
+      await workflowService.pauseActivity({ ...common, execution: execution(target), id, reason: 'a test' });
+    },
+    async unpause(target: Target, type: string): Promise<void> {
+      const { activityId: id } = await pendingOf(target, type);
+      await workflowService.unpauseActivity({ ...common, execution: execution(target), id });
+    },
+    async resetActivity(target: Target, type: string): Promise<void> {
+      const { activityId: id } = await pendingOf(target, type);
+      await workflowService.resetActivity({ ...common, execution: execution(target), id });
+    },
+    async allowAttempts(target: Target, type: string, maximumAttempts: number): Promise<void> {
+      const { activityId: id } = await pendingOf(target, type);
+      await workflowService.updateActivityOptions({
+        ...common,
+        execution: execution(target),
+        id,
+        activityOptions: { retryPolicy: { maximumAttempts } },
+        updateMask: { paths: ['retry_policy.maximum_attempts'] },
+      });
+    },
+    /** Says that the activity has done its work, with this result. */
+    async complete(target: Target, type: string, result: unknown): Promise<void> {
+      const { activityId } = await pendingOf(target, type);
+      const runId = target.temporalRunId ?? undefined;
+      const id = { workflowId: target.workflowId, activityId, ...(runId === undefined ? {} : { runId }) };
+      await client.activity.complete(id, result);
+    },
+  };
+}
+
+/** As the server numbers them. */
+const PENDING_STATES = { PENDING_ACTIVITY_STATE_STARTED: 2, PENDING_ACTIVITY_STATE_PAUSE_REQUESTED: 5 };

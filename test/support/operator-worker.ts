@@ -1,0 +1,181 @@
+// A worker in this process whose activities a test can hold still, fail or replace, on whichever Temporal server the test
+// names, and the two loops of a worker process as single passes.
+
+import { randomBytes } from 'node:crypto';
+import { ApplicationFailure, Context } from '@temporalio/activity';
+import { Client, Connection } from '@temporalio/client';
+import { NativeConnection, Worker } from '@temporalio/worker';
+import { createActivities, type Activities, type ActivityDeps } from '../../activities';
+import { requestReply } from '../../activities/model/provider';
+import type { SecretBox } from '../../prisma/secret-box';
+import type { Db } from '../../prisma/store/transaction';
+import { FAILURE } from '../../workflows/contract';
+import { loadWorkflowBundle } from '../../worker/bundle';
+import { dispatchOnce, type DispatchPass } from '../../worker/dispatcher';
+import { reconcileOnce, type ReconcilePass } from '../../worker/reconciler';
+import { quietRuntime, temporalAddress, TEST_TIMEOUTS } from './runs';
+
+export type ActivityName = keyof Activities;
+export type Place = 'before' | 'after';
+
+/** One attempt of an activity that stands still: before its work, or after its COMMIT with nobody told. */
+export interface Stand {
+  /** Resolves when an attempt stands here. */
+  readonly reached: Promise<void>;
+  /** Lets the attempt go on. */
+  goOn(): void;
+  /** Fails the attempt, as a lost answer does: it may be tried again. */
+  fail(): void;
+}
+
+export interface OperatorWorker {
+  readonly client: Client;
+  readonly taskQueue: string;
+  /** Attempts begun of an activity in the runs of this agent. */
+  attempts(agentId: string, activity: ActivityName): number;
+  /** The next attempt of this activity for this agent stands still. */
+  stand(agentId: string, activity: ActivityName, place: Place): Stand;
+  /** One pass of the dispatcher. */
+  dispatch(): Promise<DispatchPass>;
+  /** Everything is due: one pass of the reconciler that waits for nothing. */
+  reconcile(): Promise<ReconcilePass>;
+  /** Fails what stands, and stops. */
+  stop(): Promise<void>;
+}
+
+export interface OperatorWorkerOptions {
+  readonly address?: string;
+  readonly taskQueue?: string;
+  /** Instead of the fenced activities. */
+  readonly replace?: (activities: Activities, deps: ActivityDeps) => Activities;
+}
+
+/** Nothing is waited for: what is due is due at once. */
+const TIMES = { lookAgainSeconds: 0, unclaimedLimitSeconds: 3_600, pastLimitMs: 600_000, strayGraceSeconds: 0 };
+
+/** Nothing is given up while an operator is at work, on however busy a machine. */
+const TIMEOUTS = { ...TEST_TIMEOUTS, limitMs: 120_000, stepMs: 60_000, modelMs: 60_000, heartbeatMs: 5_000 };
+
+export async function startOperatorWorker(
+  world: { readonly db: Db; readonly secretBox: SecretBox },
+  options: OperatorWorkerOptions = {},
+): Promise<OperatorWorker> {
+  quietRuntime();
+  const { db } = world;
+  const address = options.address ?? temporalAddress();
+  const connection = await Connection.connect({ address });
+  const native = await NativeConnection.connect({ address });
+  const client = new Client({ connection, namespace: 'default' });
+  const taskQueue = options.taskQueue ?? `operator-${randomBytes(6).toString('hex')}`;
+  const deps: ActivityDeps = {
+    db,
+    secretBox: world.secretBox,
+    requestReply,
+    timeouts: TIMEOUTS,
+    allowedModelHosts: [],
+    logFailure: ({ activity, error }) => console.error(activity, error),
+  };
+  const stands = createStands();
+  const fenced = createActivities(deps);
+  const worker = await Worker.create({
+    connection: native,
+    namespace: 'default',
+    taskQueue,
+    workflowBundle: await loadWorkflowBundle(),
+    activities: stands.watch(options.replace?.(fenced, deps) ?? fenced),
+    stickyQueueScheduleToStartTimeout: '1s',
+    shutdownGraceTime: '100ms',
+  });
+  const running = worker.run();
+  return {
+    client,
+    taskQueue,
+    attempts: stands.attempts,
+    stand: stands.stand,
+    dispatch: () => dispatchOnce({ db, client, taskQueue, onStartFailed: (_, error) => console.error(error) }),
+    reconcile: async () => {
+      await db.$executeRaw`UPDATE wakes SET due_at = clock_timestamp() WHERE state = 'delivered'`;
+      await db.$executeRaw`UPDATE runs SET due_at = clock_timestamp() WHERE state = 'open'`;
+      return reconcileOnce({
+        db,
+        client,
+        taskQueue,
+        timeLimitMs: TIMEOUTS.limitMs,
+        times: TIMES,
+        onAction: () => undefined,
+      });
+    },
+    stop: async () => {
+      stands.failAll();
+      worker.shutdown();
+      await running;
+      await native.close();
+      await connection.close();
+    },
+  };
+}
+
+interface Armed {
+  readonly agentId: string;
+  readonly activity: ActivityName;
+  readonly place: Place;
+  sprung: boolean;
+  arrive(): void;
+  readonly released: Promise<boolean>;
+  release(goesOn: boolean): void;
+}
+
+function createStands() {
+  const armed: Armed[] = [];
+  const begun = new Map<string, number>();
+  let stopping = false;
+
+  const pass = async (agentId: string, activity: string, place: Place): Promise<void> => {
+    const here = armed.find(
+      (each) => !each.sprung && each.agentId === agentId && each.activity === activity && each.place === place,
+    );
+    if (!here) return;
+    here.sprung = true;
+    here.arrive();
+    if (!(await here.released)) {
+      throw ApplicationFailure.create({ type: FAILURE.transient, message: 'the answer was lost' });
+    }
+  };
+
+  return {
+    attempts: (agentId: string, activity: ActivityName): number => begun.get(`${agentId} ${activity}`) ?? 0,
+    stand: (agentId: string, activity: ActivityName, place: Place): Stand => {
+      let arrive = (): void => {};
+      let release = (_goesOn: boolean): void => {};
+      const reached = new Promise<void>((resolve) => {
+        arrive = resolve;
+      });
+      const released = new Promise<boolean>((resolve) => {
+        release = resolve;
+      });
+      armed.push({ agentId, activity, place, sprung: false, arrive, released, release });
+      return { reached, goOn: () => release(true), fail: () => release(false) };
+    },
+    failAll: (): void => {
+      stopping = true;
+      for (const each of armed) each.release(false);
+    },
+    watch: (activities: Activities): Activities => {
+      const watched = Object.entries(activities).map(([name, work]) => [
+        name,
+        async (input: never): Promise<unknown> => {
+          const agentId = Context.current().info.workflowExecution?.workflowId.split('/')[1] ?? '';
+          const key = `${agentId} ${name}`;
+          begun.set(key, (begun.get(key) ?? 0) + 1);
+          // A worker that stops takes nothing more on.
+          if (stopping) throw ApplicationFailure.create({ type: FAILURE.transient, message: 'the worker stops' });
+          await pass(agentId, name, 'before');
+          const result: unknown = await work(input);
+          await pass(agentId, name, 'after');
+          return result;
+        },
+      ]);
+      return Object.fromEntries(watched) as Activities;
+    },
+  };
+}
