@@ -1,0 +1,298 @@
+// Seen elsewhere: claims, pools, clocks and rows that others lost. What each case comes to here, and where it is shown.
+//
+//   a unique error of another kind read as "claimed"   claim.test: another unique constraint is an error
+//   an upsert used as a lock                           claim.test: fifty at once over five connections, twenty times
+//   write conflicts in unfamiliar clothes              here; deadlocks: fence.test and interleavings.test
+//   a pool that never recovers                         here, and database-client.test for the pool alone
+//   a connection held during a slow call               here
+//   a listener that dies in silence                    dispatch.test
+//   an application clock that is off                   here
+//   a reader's cursor that skips a late commit         dispatch.test: read and dispatched late, never skipped
+//   a row deleted under a running agent                here
+//   a run that stays "running" after a crash           crash/worker-killed
+//   counters beyond what JSON holds                    api-ledger.test
+
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import pg from 'pg';
+import pino from 'pino';
+import { connectDatabase } from '../../prisma/client';
+import { migrateDatabase } from '../../prisma/migrate';
+import { createSecretBox } from '../../prisma/secret-box';
+import { claimMessage } from '../../prisma/store/claims';
+import { Transient } from '../../prisma/store/errors';
+import { ensureOperatorKey } from '../../prisma/store/keys';
+import { closeRun } from '../../prisma/store/runs';
+import { deliverWakes } from '../../prisma/store/wakes';
+import { startEmbeddedPostgres, type EmbeddedPostgres } from '../../worker/embedded/postgres';
+import { createClient, expectStatus, serveApi, setUpRoom, startTestApi, type TestApi } from '../support/api';
+import { expectLedgerEqualsRoom, waitForNothingHeld } from '../support/ledger';
+import { openRoom } from '../support/rooms';
+import { closedRun, startTestWorker, until } from '../support/runs';
+import { answer, startScriptedModel, type ScriptedModel } from '../support/scripted-model-server';
+import { LIMITS, newExecution } from '../support/store-runs';
+import { endWorkers, forkWorker, workerEnv } from '../support/worker-processes';
+import { createWorld, type World } from '../support/world';
+
+let model: ScriptedModel;
+/** Closed in reverse, also after a test that failed. */
+const opened: (() => Promise<unknown>)[] = [];
+
+beforeAll(async () => {
+  model = await startScriptedModel();
+});
+afterEach(async () => {
+  for (const close of opened.splice(0).reverse()) await close();
+  model.reset();
+});
+afterAll(async () => {
+  await endWorkers();
+  await model.stop();
+});
+
+async function openWorld(options: { poolSize?: number } = {}): Promise<World> {
+  const world = await createWorld({ modelUrl: model.url, ...options });
+  opened.push(() => world.close());
+  return world;
+}
+
+test('twenty verdicts and twenty responses at once: each a success or a conflict, and one verdict', async () => {
+  const api = await startTestApi();
+  opened.push(() => api.close());
+  const { larkspur, tamarack, path } = await setUpRoom(api);
+  const task = { type: 'task', to: 'scout', goal: 'a goal' };
+  const { id } = await expectStatus(201, larkspur.member.post(`${path}/events`, task));
+  const respond = (n: number) =>
+    tamarack.agent.post(`${path}/events`, { type: 'task_response', task: id, state: 'done', result: `result ${n}` });
+  await expectStatus(201, respond(0));
+  const judge = (n: number) =>
+    larkspur.member.post(`${path}/events`, {
+      ...{ type: 'task_verdict', task: id },
+      verdict: n % 2 === 0 ? 'accepted' : 'rejected',
+    });
+  const numbers = Array.from({ length: 20 }, (_, n) => n);
+  const responses = numbers.map((n) => respond(n));
+  const verdicts = await Promise.all(numbers.map((n) => judge(n)));
+  const statuses = (await Promise.all(responses)).map(({ status }) => status);
+  expect(new Set([...statuses, 201, 409])).toEqual(new Set([201, 409]));
+  expect(verdicts.map(({ status }) => status).sort()).toEqual([201, ...Array(19).fill(409)]);
+  const winner = verdicts.findIndex(({ status }) => status === 201);
+  const shown = await expectStatus(200, larkspur.member.get(`${path}/tasks/${id}`));
+  expect(shown.verdict).toBe(winner % 2 === 0 ? 'accepted' : 'rejected');
+  expect(await api.db.roomEvent.count({ where: { subjectId: id, type: 'task_verdict' } })).toBe(1);
+  const written = await api.db.message.count({ where: { taskId: id, kind: 'response_card' } });
+  expect(written).toBe(1 + statuses.filter((status) => status === 201).length);
+});
+
+describe('a Postgres that goes away under twenty requests and a pool of two', () => {
+  const dir = mkdtemp(join(tmpdir(), 'durable-room-cases-'));
+  afterAll(async () => rm(await dir, { recursive: true, force: true }));
+
+  test('503 meanwhile, service as before when it is back, and what was accepted is carried out', async () => {
+    const start = async (port?: number): Promise<EmbeddedPostgres> =>
+      startEmbeddedPostgres({ dir: await dir, port, durability: 'test', log: () => undefined });
+    let server = await start();
+    opened.push(() => server.stop());
+    await migrateDatabase(server.url);
+    const database = await connectDatabase(server.url, {
+      ...{ poolSize: 2, lockTimeoutMs: 1_000, statementTimeoutMs: 2_000, transactionTimeoutMs: 3_000 },
+      applicationName: 'durable-room-test',
+    });
+    opened.push(() => database.close());
+    const db = database.prisma;
+    const secretBox = createSecretBox([{ id: 'test', key: Buffer.alloc(32, 7) }]);
+    const providers = new Map([['openai', 'https://api.openai.com/v1']]);
+    const log = pino({ level: 'silent' });
+    const served = await serveApi({ db, secretBox, providers, allowedModelHosts: [], log });
+    opened.push(() => served.close());
+    const operatorKey = (await ensureOperatorKey(db, undefined)) as string;
+    const client = (token?: string) => createClient(served.url, token);
+    const { larkspur, path } = await setUpRoom({ db, operatorKey, client } as TestApi);
+    const post = (text: string) => larkspur.member.post(`${path}/events`, { type: 'message', text });
+    const first = await expectStatus(201, post('@scribe one'));
+    await deliverWakes(db, 10);
+    const execution = newExecution(larkspur.agentId, first.id);
+    const claim = await claimMessage(db, execution, { agentId: larkspur.agentId, messageId: first.id }, LIMITS);
+    if (claim.kind !== 'granted') throw new Error(`the claim was not granted: ${claim.kind}`);
+    const second = await expectStatus(201, post('@scribe two'));
+
+    // Twenty callers that never stop asking, while the server stops and until it is back.
+    let asking = true;
+    const statuses: number[] = [];
+    const callers = Array.from({ length: 20 }, async () => {
+      while (asking) statuses.push((await larkspur.member.get('/v1/rooms')).status);
+    });
+    await until('an answer', async () => statuses.includes(200));
+    await server.stop();
+    await until('the callers to be told', async () => statuses.filter((status) => status === 503).length >= 40);
+    expect((await post('@scribe not now')).status).toBe(503);
+    await expect(closeRun(db, execution, claim.runId, { kind: 'ended' })).rejects.toBeInstanceOf(Transient);
+    server = await start(server.port);
+    const before = statuses.length;
+    await until('service as before', async () => statuses.slice(before).filter((each) => each === 200).length >= 40);
+    asking = false;
+    await Promise.all(callers);
+    expect(statuses.filter((status) => status !== 200 && status !== 503)).toEqual([]);
+    // From here on nobody is refused: no dead connection is left in the pool.
+    const after = await Promise.all(Array.from({ length: 20 }, () => larkspur.member.get('/v1/rooms')));
+    expect(after.map(({ status }) => status)).toEqual(Array(20).fill(200));
+
+    // What was accepted before is still due; what was claimed ends.
+    expect((await deliverWakes(db, 10)).map((wake) => wake.messageId)).toContain(second.id);
+    const due = { agentId: larkspur.agentId, messageId: second.id };
+    const granted = await claimMessage(db, newExecution(due.agentId, due.messageId), due, LIMITS);
+    expect(granted.kind).toBe('granted');
+    expect(await closeRun(db, execution, claim.runId, { kind: 'ended' })).toBe('failed');
+    await expectLedgerEqualsRoom(db, claim.runId);
+  }, 120_000);
+});
+
+test('ten runs wait for a slow model over a pool of two: none holds a transaction, and all of them reply', async () => {
+  const world = await openWorld({ poolSize: 2 });
+  let letGo = (): void => {};
+  const gone = new Promise<void>((resolve) => (letGo = resolve));
+  model.respond(() => answer.with(answer.reply('At last.'), { until: gone }));
+  const worker = await startTestWorker(world, { timeouts: { limitMs: 120_000, modelMs: 90_000, heartbeatMs: 15_000 } });
+  opened.push(() => worker.stop());
+  const rooms = await Promise.all(
+    Array.from({ length: 10 }, (_, n) => openRoom(world, { name: `slow-${n}`, modelUrl: model.url })),
+  );
+  const messageIds: string[] = [];
+  for (const room of rooms) messageIds.push((await room.post(`@${room.agent.slug} take your time`)).messageId);
+  await model.waitForRequests(10);
+
+  const watcher = new pg.Client({ connectionString: world.url });
+  await watcher.connect();
+  opened.push(() => watcher.end());
+  const inTransaction = async (): Promise<number> => {
+    const { rows } = await watcher.query<{ n: number }>(
+      `SELECT count(*)::int AS n FROM pg_stat_activity
+       WHERE datname = current_database() AND pid <> pg_backend_pid() AND state LIKE 'idle in transaction%'`,
+    );
+    return rows[0]?.n ?? -1;
+  };
+  // The dispatcher's own passes are short transactions: one look may meet one, ten in a row meet a model call's.
+  const looks: number[] = [];
+  for (let look = 0; look < 10; look += 1) looks.push(await inTransaction());
+  expect(Math.min(...looks)).toBe(0);
+  letGo();
+  for (const messageId of messageIds) {
+    expect(await closedRun(world.db, messageId, undefined, 60_000)).toMatchObject({ ending: 'replied' });
+  }
+  expect(model.requests).toHaveLength(10);
+  await waitForNothingHeld(world.db);
+}, 120_000);
+
+describe('a worker whose clock is off', () => {
+  test.each([
+    ['ten minutes ahead', 600_000],
+    ['ten minutes behind', -600_000],
+  ])(
+    '%s: claims, replies and writes down the times of Postgres',
+    async (_, offMs) => {
+      const world = await openWorld();
+      const dir = await mkdtemp(join(tmpdir(), 'durable-room-clock-'));
+      opened.push(() => rm(dir, { recursive: true, force: true }));
+      const preload = join(dir, 'clock.cjs');
+      await writeFile(
+        preload,
+        `const Real = Date, offMs = ${offMs};
+       globalThis.Date = class extends Real {
+         constructor(...args) { if (args.length === 0) super(Real.now() + offMs); else super(...args); }
+         static now() { return Real.now() + offMs; }
+       };`,
+      );
+      const env = { ...workerEnv(world, `clock-${offMs}`), NODE_OPTIONS: `--require ${preload}` };
+      const worker = forkWorker(env);
+      opened.push(() => worker.kill());
+      await worker.ready;
+      model.script(answer.error(529, 'overloaded', { 'retry-after-ms': '300' }), 'Here I am.');
+      const { messageId } = await world.post('@scribe what time is it?');
+      const run = await closedRun(world.db, messageId, undefined, 60_000);
+      expect(run).toMatchObject({ ending: 'replied', fencedCount: 0 });
+      expect(run.requests.map((request) => request.outcome)).toEqual(['retry', 'answered']);
+      const [row] = await world.db.$queryRaw<{ ordered: boolean }[]>`
+      SELECT w.created_at <= r.claimed_at AND r.claimed_at <= r.closed_at AND r.closed_at <= clock_timestamp()
+             AND m.created_at BETWEEN r.claimed_at AND clock_timestamp() AS ordered
+      FROM runs r JOIN wakes w ON w.id = r.wake_id JOIN messages m ON m.run_id = r.id WHERE r.id = ${run.id}`;
+      expect(row).toEqual({ ordered: true });
+      await expectLedgerEqualsRoom(world.db, run.id);
+    },
+    90_000,
+  );
+});
+
+describe('while the model answers', () => {
+  const gone = [
+    ['the agent is taken off the roster', 'not_a_member', takeOffRoster],
+    ['its company leaves the room', 'not_a_member', leaveRoom],
+    ['the room is closed', 'room_closed', closeRoom],
+  ] as const;
+
+  test.each(gone)('%s: no reply, and the ledger says why', async (_, code, change) => {
+    const { world, messageId, answerNow } = await waitingRun();
+    await change(world);
+    answerNow();
+    const run = await closedRun(world.db, messageId);
+    expect(run).toMatchObject({ ending: 'not_allowed', code, requests: [{ outcome: 'answered' }] });
+    expect(run.steps.map(({ stepKey, state }) => `${stepKey} ${state}`)).toEqual([
+      'reply superseded',
+      'memory superseded',
+    ]);
+    expect(await world.db.message.count({ where: { runId: run.id } })).toBe(0);
+    expect(await world.db.memoryEntry.count()).toBe(0);
+    await expectLedgerEqualsRoom(world.db, run.id);
+  });
+
+  test.each(gone)('%s, and the model asks for another try: cancelled, and not asked again', async (_, why, change) => {
+    const { world, messageId, answerNow } = await waitingRun(answer.error(503, null, { 'retry-after-ms': '1' }));
+    await change(world);
+    answerNow();
+    const run = await closedRun(world.db, messageId);
+    expect(run).toMatchObject({ ending: 'cancelled', cancelledBy: 'room', cancelReason: why, steps: [] });
+    expect(model.requests).toHaveLength(1);
+    await expectLedgerEqualsRoom(world.db, run.id);
+  });
+
+  test('its model key is revoked: what is paid for is posted, and a second request is not sent', async () => {
+    const posted = await waitingRun();
+    await posted.world.db.modelKey.updateMany({ data: { revokedAt: new Date() } });
+    posted.answerNow();
+    expect(await closedRun(posted.world.db, posted.messageId)).toMatchObject({ ending: 'replied' });
+
+    model.reset();
+    const again = await waitingRun(answer.error(503, null, { 'retry-after-ms': '1' }));
+    await again.world.db.modelKey.updateMany({ data: { revokedAt: new Date() } });
+    again.answerNow();
+    const run = await closedRun(again.world.db, again.messageId);
+    expect(run).toMatchObject({ ending: 'refused', code: 'key_rejected' });
+    expect(model.requests).toHaveLength(1);
+    await expectLedgerEqualsRoom(again.world.db, run.id);
+  });
+
+  /** A run in a world of its own whose request has arrived; the answer comes when it is told to. */
+  async function waitingRun(first?: ReturnType<typeof answer.error>) {
+    const world = await openWorld();
+    const memory = { category: 'fact', content: 'a line', tags: [], visibility: 'shared' } as const;
+    const held = answer.hold(first ?? answer.reply({ reply: 'Done.', memory }));
+    model.script(held);
+    const worker = await startTestWorker(world);
+    opened.push(() => worker.stop());
+    const { messageId } = await world.post('@scribe do it');
+    await model.waitForRequests(1);
+    return { world, messageId, answerNow: held.release };
+  }
+});
+
+async function takeOffRoster({ db, scribe }: World): Promise<void> {
+  await db.roomAgent.updateMany({ where: { agentId: scribe.id }, data: { removedAt: new Date() } });
+}
+
+async function leaveRoom({ db, host }: World): Promise<void> {
+  await db.roomMember.updateMany({ where: { companyId: host.id }, data: { leftAt: new Date() } });
+}
+
+async function closeRoom({ db, roomId }: World): Promise<void> {
+  await db.room.update({ where: { id: roomId }, data: { closedAt: new Date() } });
+}
