@@ -3,7 +3,7 @@
 
 import { WorkflowNotFoundError, type Client } from '@temporalio/client';
 import { claimAsLost } from '../prisma/store/claims';
-import { findStrays, takeDueRuns, type DueRun } from '../prisma/store/reconciling';
+import { takeDueRuns, takeStrays, type DueRun } from '../prisma/store/reconciling';
 import { closeAsLost } from '../prisma/store/runs';
 import type { Db } from '../prisma/store/transaction';
 import { startAgain, takeUnclaimedWakes, type DeliveredWake } from '../prisma/store/wakes';
@@ -123,7 +123,7 @@ async function sweepStrays(deps: ReconcilerDeps): Promise<number> {
     open.push({ workflowId: execution.workflowId, temporalRunId: execution.runId });
     if (open.length >= SWEEP) break;
   }
-  const strays = await findStrays(deps.db, open, deps.times.strayGraceSeconds);
+  const strays = await takeStrays(deps.db, open, deps.times.strayGraceSeconds, deps.times.lookAgainSeconds);
   for (const stray of strays) {
     try {
       await deps.client.workflow.getHandle(stray.workflowId, stray.temporalRunId).signal(RECHECK_SIGNAL);

@@ -70,13 +70,23 @@ async function carryOut(claim: Granted, enter: (at: string) => void): Promise<Ag
   let current: string | undefined;
   let reason: CloseReason;
   const work = new CancellationScope();
-  // It only looks: an open run of this execution goes on.
+  // It only looks: an open run of this execution goes on. Signals that come while it looks are answered by one more look,
+  // so that any number of them costs a history no more than themselves.
+  let looking = false;
+  let lookAgain = false;
   setHandler(
     recheckSignal,
     async () => {
-      const look = CancellationScope.nonCancellable(() => findEnding({ run: claim.run }));
-      const ending = await look.catch((error: unknown) => (isFenced(error, 'not_mine') ? 'fenced' : null));
-      if (ending !== null) work.cancel();
+      lookAgain = true;
+      if (looking) return;
+      looking = true;
+      while (lookAgain) {
+        lookAgain = false;
+        const look = CancellationScope.nonCancellable(() => findEnding({ run: claim.run }));
+        const ending = await look.catch((error: unknown) => (isFenced(error, 'not_mine') ? 'fenced' : null));
+        if (ending !== null) work.cancel();
+      }
+      looking = false;
     },
     { unfinishedPolicy: HandlerUnfinishedPolicy.ABANDON },
   );

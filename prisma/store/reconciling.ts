@@ -1,6 +1,6 @@
 // What the reconciler looks at: runs that are due, and what became of the executions that Temporal lists.
 
-import type { Reader, Db } from './transaction';
+import type { Db } from './transaction';
 
 export interface DueRun {
   readonly id: string;
@@ -22,18 +22,37 @@ export async function takeDueRuns(db: Db, limit: number, leaseSeconds: number): 
               (extract(epoch FROM clock_timestamp() - claimed_at) * 1000)::float8 - time_limit_ms AS "pastLimitMs"`;
 }
 
-/** Of these executions, those that will never act again: their run closed a while ago, or belongs to another execution. */
-export async function findStrays(
-  reader: Reader,
+/**
+ * Of these executions, those that will never act again: their run closed a while ago, or belongs to another execution.
+ *
+ * The run of one that closed is leased to this caller for `leaseSeconds`: an execution that has not got to what it was
+ * told is not told again by every pass of every reconciler, which would keep a busy cluster from ever catching up.
+ */
+export async function takeStrays(
+  db: Db,
   executions: readonly { workflowId: string; temporalRunId: string }[],
   graceSeconds: number,
+  leaseSeconds: number,
 ): Promise<{ workflowId: string; temporalRunId: string }[]> {
   if (executions.length === 0) return [];
   const listed = executions.map((each) => ({ workflow_id: each.workflowId, run_id: each.temporalRunId }));
-  return reader.$queryRaw<{ workflowId: string; temporalRunId: string }[]>`
-    SELECT x.workflow_id AS "workflowId", x.run_id AS "temporalRunId"
-    FROM jsonb_to_recordset(${JSON.stringify(listed)}::jsonb) AS x(workflow_id text, run_id text)
-    JOIN runs r ON r.workflow_id = x.workflow_id
-    WHERE r.temporal_run_id IS DISTINCT FROM x.run_id
-       OR r.closed_at < clock_timestamp() - make_interval(secs => ${graceSeconds})`;
+  return db.$queryRaw<{ workflowId: string; temporalRunId: string }[]>`
+    WITH strays AS (
+      SELECT r.id, r.state, x.workflow_id, x.run_id
+      FROM jsonb_to_recordset(${JSON.stringify(listed)}::jsonb) AS x(workflow_id text, run_id text)
+      JOIN runs r ON r.workflow_id = x.workflow_id
+      WHERE (r.temporal_run_id IS DISTINCT FROM x.run_id
+             OR r.closed_at < clock_timestamp() - make_interval(secs => ${graceSeconds}))
+        AND (r.state = 'open' OR r.due_at <= clock_timestamp())
+    ), leased AS (
+      UPDATE runs SET due_at = clock_timestamp() + make_interval(secs => ${leaseSeconds})
+      WHERE id IN (
+        SELECT id FROM runs
+        WHERE id IN (SELECT id FROM strays) AND state = 'closed' AND due_at <= clock_timestamp()
+        FOR NO KEY UPDATE SKIP LOCKED
+      )
+      RETURNING id
+    )
+    SELECT workflow_id AS "workflowId", run_id AS "temporalRunId"
+    FROM strays WHERE state = 'open' OR id IN (SELECT id FROM leased)`;
 }

@@ -3,7 +3,13 @@
 
 import { ACTING, caseOpener, ONCE, STEPS, type OpenCase, type OperatorCase } from '../support/operator-cases';
 import { operatorHands, type OperatorHands } from '../support/operator-hands';
-import { startOperatorWorker, type ActivityName, type OperatorWorker, type Place } from '../support/operator-worker';
+import {
+  startOperatorWorker,
+  type ActivityName,
+  type OperatorWorker,
+  type Place,
+  type Stand,
+} from '../support/operator-worker';
 import { waitForNothingHeld } from '../support/ledger';
 import { until } from '../support/runs';
 import { answer, startScriptedModel, type ScriptedModel } from '../support/scripted-model-server';
@@ -62,46 +68,80 @@ async function expectAllDoneOnce(opened: OperatorCase, attempts: { of: ActivityN
   await opened.expectTrue();
 }
 
-test.each(FAILING)('$activity paused, failed $place it acted, unpaused, on_crash $onCrash: once', async (failing) => {
-  const { opened, stand } = await standAt(failing);
-  const { activity } = failing;
-  await hands.pause(opened.target, activity);
-  stand.fail();
-  // One attempt is all that `stop` allows, and a paused activity is kept for another all the same.
-  expect(await hands.idle(opened.target, activity)).toMatchObject({ paused: true });
-  expect(worker.attempts(opened.room.agent.id, activity)).toBe(1);
-  await hands.unpause(opened.target, activity);
-  await expectAllDoneOnce(opened, { of: activity, atLeast: 2 });
+interface Prepared {
+  readonly opened: OperatorCase;
+  readonly stand: Stand;
+}
+
+/** Opens all cases, lets each stand, and lays the operator's hand on them, all at once: most of it is waiting. */
+function prepareAll(
+  cases: readonly Failing[],
+  hand: (prepared: Prepared, failing: Failing) => Promise<void>,
+): (failing: Failing) => OperatorCase {
+  const prepared = new Map<Failing, Prepared>();
+  beforeAll(async () => {
+    for (const failing of cases) {
+      const opened = await openCase({ onCrash: failing.onCrash });
+      const stand = worker.stand(opened.room.agent.id, failing.activity, failing.place);
+      prepared.set(failing, { opened, stand });
+    }
+    await worker.dispatch();
+    await Promise.all(
+      [...prepared].map(async ([failing, each]) => {
+        await each.stand.reached;
+        await hand(each, failing);
+      }),
+    );
+  }, 120_000);
+  return (failing) => (prepared.get(failing) as Prepared).opened;
+}
+
+describe('paused, failed, and unpaused', () => {
+  const caseOf = prepareAll(FAILING, async ({ opened, stand }, { activity }) => {
+    await hands.pause(opened.target, activity);
+    stand.fail();
+    // One attempt is all that `stop` allows, and a paused activity is kept for another all the same.
+    expect(await hands.idle(opened.target, activity)).toMatchObject({ paused: true });
+    expect(worker.attempts(opened.room.agent.id, activity)).toBe(1);
+    await hands.unpause(opened.target, activity);
+  });
+  test.each(FAILING)('$activity, failed $place it acted, on_crash $onCrash: once', async (failing) => {
+    await expectAllDoneOnce(caseOf(failing), { of: failing.activity, atLeast: 2 });
+  });
 });
 
-test.each(FAILING)(
-  '$activity given more attempts, failed $place it acted, on_crash $onCrash: once',
-  async (failing) => {
-    const { opened, stand } = await standAt(failing);
-    await hands.allowAttempts(opened.target, failing.activity, 5);
-    stand.fail();
-    await expectAllDoneOnce(opened, { of: failing.activity, atLeast: 2 });
-  },
-);
+const ONE_ATTEMPT = FAILING.filter(({ onCrash }) => onCrash === 'stop');
 
-test.each(FAILING)('$activity reset, then failed $place it acted, on_crash $onCrash: at most once', async (failing) => {
-  const { opened, stand } = await standAt(failing);
-  const { activity, place, onCrash } = failing;
-  await hands.resetActivity(opened.target, activity);
-  stand.fail();
-  const run = await opened.closed();
-  await hands.result(opened.target);
-  const at = ACTING.indexOf(activity);
-  const acted = run.steps.filter((step) => step.state === 'done').length;
-  // The server decides whether a reset grants another attempt. Nothing acts twice, and what came before stays done.
-  const attempts = worker.attempts(opened.room.agent.id, activity);
-  if (attempts > 1) expect(acted).toBe(ACTING.length);
-  else expect([onCrash, acted]).toEqual(['stop', at + (place === 'after' ? 1 : 0)]);
-  expect(await opened.effects()).toEqual(
-    Object.fromEntries(Object.keys(ONCE).map((name, index) => [name, index < acted ? 1 : 0])),
-  );
-  expect(opened.requests()).toHaveLength(1);
-  await opened.expectTrue();
+describe('given more attempts than one while it stands, and failed', () => {
+  const caseOf = prepareAll(ONE_ATTEMPT, async ({ opened, stand }, { activity }) => {
+    await hands.allowAttempts(opened.target, activity, 5);
+    stand.fail();
+  });
+  test.each(ONE_ATTEMPT)('$activity, failed $place it acted: once', async (failing) => {
+    await expectAllDoneOnce(caseOf(failing), { of: failing.activity, atLeast: 2 });
+  });
+});
+
+describe('reset while it stands, and failed', () => {
+  const caseOf = prepareAll(FAILING, async ({ opened, stand }, { activity }) => {
+    await hands.resetActivity(opened.target, activity);
+    stand.fail();
+  });
+  test.each(FAILING)('$activity, failed $place it acted, on_crash $onCrash: at most once', async (failing) => {
+    const opened = caseOf(failing);
+    const { activity, place, onCrash } = failing;
+    const run = await opened.closed();
+    await hands.result(opened.target);
+    const acted = run.steps.filter((step) => step.state === 'done').length;
+    // The server decides whether a reset grants another attempt. Nothing acts twice, and what came before stays done.
+    if (worker.attempts(opened.room.agent.id, activity) > 1) expect(acted).toBe(ACTING.length);
+    else expect([onCrash, acted]).toEqual(['stop', ACTING.indexOf(activity) + (place === 'after' ? 1 : 0)]);
+    expect(await opened.effects()).toEqual(
+      Object.fromEntries(Object.keys(ONCE).map((name, index) => [name, index < acted ? 1 : 0])),
+    );
+    expect(opened.requests()).toHaveLength(1);
+    await opened.expectTrue();
+  });
 });
 
 test('an acting step that is paused and unpaused again and again while it stands acts once', async () => {
@@ -184,6 +224,7 @@ test('a step said to be done by hand before it acted: nothing after it acts, and
   await hands.complete(opened.target, 'postReply', { state: 'done' });
   const run = await opened.closed();
   stand.goOn();
+  await stand.over;
   await hands.result(opened.target);
   // The ledger believes its own rows, not the hand.
   expect(run.steps.map((step) => [step.stepKey, step.state])).toEqual([
@@ -192,7 +233,6 @@ test('a step said to be done by hand before it acted: nothing after it acts, and
     ['task_update:1', 'superseded'],
     ['task_send:1', 'superseded'],
   ]);
-  await waitForNothingHeld(world.db);
   expect(await opened.effects()).toEqual({ replies: 0, memory: 0, responses: 0, sends: 0 });
   await opened.expectTrue();
 });
@@ -202,5 +242,6 @@ test('a step said to be done by hand after it acted is done once, and the run go
   await hands.complete(opened.target, 'writeMemory', { state: 'done' });
   await expectAllDoneOnce(opened, { of: 'writeMemory', atLeast: 1 });
   stand.goOn();
+  await stand.over;
   await opened.expectTrue();
 });

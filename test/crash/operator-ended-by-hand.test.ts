@@ -68,7 +68,7 @@ beforeAll(async () => {
   await worker.dispatch();
   await Promise.all(
     CASES.map(async (each) => {
-      const { it, stand } = of(each);
+      const { it, stand } = caseOf(each);
       if (each.where === 'asking') await until('the request to arrive', async () => it.requests().length === 1);
       if (each.where === 'closed') await hands.result(it.target);
       await stand?.reached;
@@ -83,13 +83,13 @@ afterAll(async () => {
   await model.stop();
 });
 
-function of(each: Case): { it: OperatorCase; stand: Stand | null } {
+function caseOf(each: Case): { it: OperatorCase; stand: Stand | null } {
   return opened.get(each) as { it: OperatorCase; stand: Stand | null };
 }
 
 async function applyHand(each: Case): Promise<void> {
   const { where, hand } = each;
-  const { target } = of(each).it;
+  const { target } = caseOf(each).it;
   const ending = (work: Promise<unknown>) =>
     where === 'closed' ? work.catch((error: unknown) => refusals.push(error)) : work;
   switch (hand) {
@@ -109,7 +109,7 @@ async function applyHand(each: Case): Promise<void> {
 }
 
 test.each(CASES)('$where and $hand, then started again by hand: $ending, and nothing twice', async (each) => {
-  const { it, stand } = of(each);
+  const { it, stand } = caseOf(each);
   const input = { agent: it.room.agent.id, message: it.messageId };
   const cancels = each.hand === 'cancelled' && each.ending === 'cancelled';
   // The execution is told, and sees to its own ending.
@@ -128,7 +128,7 @@ test.each(CASES)('$where and $hand, then started again by hand: $ending, and not
     await until('the run to be lost', async () => (await worker.reconcile()) && (await stateOf(id)) === 'closed');
   // What was under way goes on after the end, and meets the fence.
   stand?.goOn();
-  await waitForNothingHeld(world.db);
+  await stand?.over;
   const run = await it.closed();
   expect(run).toMatchObject({ ending: each.ending, fencedCount: each.where === 'unclaimed' ? 0 : 1 });
   expect(await it.effects()).toEqual(each.effects);
@@ -139,8 +139,8 @@ test.each(CASES)('$where and $hand, then started again by hand: $ending, and not
   await it.expectTrue();
 });
 
-test('to end what has ended is refused', () => {
-  expect(refusals.map((error) => (error as Error).name)).toEqual(['WorkflowNotFoundError', 'WorkflowNotFoundError']);
+test('to terminate what has ended is refused; to cancel it is accepted, and nothing comes of it', () => {
+  expect(refusals.map((error) => (error as Error).name)).toEqual(['WorkflowNotFoundError']);
 });
 
 test('an attempt that goes on after its execution was terminated, and before anybody noticed, acts once', async () => {

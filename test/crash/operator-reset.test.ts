@@ -89,11 +89,16 @@ test('a copy of a finished run that is reset in its turn is fenced too', async (
   await worker.dispatch();
   const run = await opened.closed();
   await hands.result(run);
-  let target = { workflowId: run.workflowId, temporalRunId: run.temporalRunId };
+  const { workflowId } = run;
+  let { temporalRunId } = run;
   for (let turn = 0; turn < 3; turn += 1) {
-    const point = (await hands.resetPoints(target))[2] as EventId;
-    target = { ...target, temporalRunId: await hands.reset(target, point) };
-    expect(await hands.result(target)).toEqual({ result: 'fenced', why: 'not_mine', run: run.id });
+    const point = (await hands.resetPoints({ workflowId, temporalRunId }))[2] as EventId;
+    temporalRunId = await hands.reset({ workflowId, temporalRunId }, point);
+    expect(await hands.result({ workflowId, temporalRunId })).toEqual({
+      result: 'fenced',
+      why: 'not_mine',
+      run: run.id,
+    });
   }
   expect((await opened.closed()).fencedCount).toBe(3);
   expect(await opened.effects()).toEqual(ONCE);
@@ -135,6 +140,7 @@ describe('a run that is reset while an attempt has acted and told nobody', () =>
       expect(points).toHaveLength(ACTIVITIES.indexOf(each.activity) + 1);
       await hands.reset({ ...target, temporalRunId }, points[each.point] as EventId);
       stands[index]?.goOn();
+      await stands[index]?.over;
       await hands.result(target);
     });
     // Before any reconciler looks: one that finds a copy open makes it look again, and be counted again.

@@ -24,12 +24,13 @@ import { claimMessage } from '../../prisma/store/claims';
 import { Transient } from '../../prisma/store/errors';
 import { ensureOperatorKey } from '../../prisma/store/keys';
 import { closeRun } from '../../prisma/store/runs';
+import type { Db } from '../../prisma/store/transaction';
 import { deliverWakes } from '../../prisma/store/wakes';
 import { startEmbeddedPostgres, type EmbeddedPostgres } from '../../worker/embedded/postgres';
 import { createClient, expectStatus, serveApi, setUpRoom, startTestApi, type TestApi } from '../support/api';
 import { expectLedgerEqualsRoom, waitForNothingHeld } from '../support/ledger';
-import { openRoom } from '../support/rooms';
-import { closedRun, startTestWorker, until } from '../support/runs';
+import { openRoom, type TestRoom } from '../support/rooms';
+import { closedRun, startTestWorker, until, type TestWorker } from '../support/runs';
 import { answer, startScriptedModel, type ScriptedModel } from '../support/scripted-model-server';
 import { LIMITS, newExecution } from '../support/store-runs';
 import { endWorkers, forkWorker, workerEnv } from '../support/worker-processes';
@@ -68,7 +69,8 @@ test('twenty verdicts and twenty responses at once: each a success or a conflict
   await expectStatus(201, respond(0));
   const judge = (n: number) =>
     larkspur.member.post(`${path}/events`, {
-      ...{ type: 'task_verdict', task: id },
+      type: 'task_verdict',
+      task: id,
       verdict: n % 2 === 0 ? 'accepted' : 'rejected',
     });
   const numbers = Array.from({ length: 20 }, (_, n) => n);
@@ -96,7 +98,10 @@ describe('a Postgres that goes away under twenty requests and a pool of two', ()
     opened.push(() => server.stop());
     await migrateDatabase(server.url);
     const database = await connectDatabase(server.url, {
-      ...{ poolSize: 2, lockTimeoutMs: 1_000, statementTimeoutMs: 2_000, transactionTimeoutMs: 3_000 },
+      poolSize: 2,
+      lockTimeoutMs: 1_000,
+      statementTimeoutMs: 2_000,
+      transactionTimeoutMs: 3_000,
       applicationName: 'durable-room-test',
     });
     opened.push(() => database.close());
@@ -224,6 +229,20 @@ describe('a worker whose clock is off', () => {
 });
 
 describe('while the model answers', () => {
+  let world: World;
+  let worker: TestWorker;
+  let rooms = 0;
+
+  beforeAll(async () => {
+    world = await createWorld({ modelUrl: model.url });
+    worker = await startTestWorker(world);
+  });
+  afterAll(async () => {
+    await worker.stop();
+    await waitForNothingHeld(world.db);
+    await world.close();
+  });
+
   const gone = [
     ['the agent is taken off the roster', 'not_a_member', takeOffRoster],
     ['its company leaves the room', 'not_a_member', leaveRoom],
@@ -231,8 +250,8 @@ describe('while the model answers', () => {
   ] as const;
 
   test.each(gone)('%s: no reply, and the ledger says why', async (_, code, change) => {
-    const { world, messageId, answerNow } = await waitingRun();
-    await change(world);
+    const { room, messageId, answerNow } = await waitingRun();
+    await change(world.db, room);
     answerNow();
     const run = await closedRun(world.db, messageId);
     expect(run).toMatchObject({ ending: 'not_allowed', code, requests: [{ outcome: 'answered' }] });
@@ -241,13 +260,13 @@ describe('while the model answers', () => {
       'memory superseded',
     ]);
     expect(await world.db.message.count({ where: { runId: run.id } })).toBe(0);
-    expect(await world.db.memoryEntry.count()).toBe(0);
+    expect(await world.db.memoryEntry.count({ where: { runId: run.id } })).toBe(0);
     await expectLedgerEqualsRoom(world.db, run.id);
   });
 
   test.each(gone)('%s, and the model asks for another try: cancelled, and not asked again', async (_, why, change) => {
-    const { world, messageId, answerNow } = await waitingRun(answer.error(503, null, { 'retry-after-ms': '1' }));
-    await change(world);
+    const { room, messageId, answerNow } = await waitingRun(answer.error(503, null, { 'retry-after-ms': '1' }));
+    await change(world.db, room);
     answerNow();
     const run = await closedRun(world.db, messageId);
     expect(run).toMatchObject({ ending: 'cancelled', cancelledBy: 'room', cancelReason: why, steps: [] });
@@ -257,42 +276,45 @@ describe('while the model answers', () => {
 
   test('its model key is revoked: what is paid for is posted, and a second request is not sent', async () => {
     const posted = await waitingRun();
-    await posted.world.db.modelKey.updateMany({ data: { revokedAt: new Date() } });
+    await revokeKeyOf(posted.room);
     posted.answerNow();
-    expect(await closedRun(posted.world.db, posted.messageId)).toMatchObject({ ending: 'replied' });
+    expect(await closedRun(world.db, posted.messageId)).toMatchObject({ ending: 'replied' });
 
     model.reset();
     const again = await waitingRun(answer.error(503, null, { 'retry-after-ms': '1' }));
-    await again.world.db.modelKey.updateMany({ data: { revokedAt: new Date() } });
+    await revokeKeyOf(again.room);
     again.answerNow();
-    const run = await closedRun(again.world.db, again.messageId);
+    const run = await closedRun(world.db, again.messageId);
     expect(run).toMatchObject({ ending: 'refused', code: 'key_rejected' });
     expect(model.requests).toHaveLength(1);
-    await expectLedgerEqualsRoom(again.world.db, run.id);
+    await expectLedgerEqualsRoom(world.db, run.id);
   });
 
-  /** A run in a world of its own whose request has arrived; the answer comes when it is told to. */
+  /** A run in a room of its own whose request has arrived; the answer comes when it is told to. */
   async function waitingRun(first?: ReturnType<typeof answer.error>) {
-    const world = await openWorld();
     const memory = { category: 'fact', content: 'a line', tags: [], visibility: 'shared' } as const;
     const held = answer.hold(first ?? answer.reply({ reply: 'Done.', memory }));
     model.script(held);
-    const worker = await startTestWorker(world);
-    opened.push(() => worker.stop());
-    const { messageId } = await world.post('@scribe do it');
+    const room = await openRoom(world, { name: `waiting-${(rooms += 1)}`, modelUrl: model.url });
+    const { messageId } = await room.post(`@${room.agent.slug} do it`);
     await model.waitForRequests(1);
-    return { world, messageId, answerNow: held.release };
+    return { room, messageId, answerNow: held.release };
+  }
+
+  async function revokeKeyOf({ agent }: TestRoom): Promise<void> {
+    const { modelKeyId } = await world.db.agent.findUniqueOrThrow({ where: { id: agent.id } });
+    await world.db.modelKey.update({ where: { id: modelKeyId as string }, data: { revokedAt: new Date() } });
   }
 });
 
-async function takeOffRoster({ db, scribe }: World): Promise<void> {
-  await db.roomAgent.updateMany({ where: { agentId: scribe.id }, data: { removedAt: new Date() } });
+async function takeOffRoster(db: Db, { agent }: TestRoom): Promise<void> {
+  await db.roomAgent.updateMany({ where: { agentId: agent.id }, data: { removedAt: new Date() } });
 }
 
-async function leaveRoom({ db, host }: World): Promise<void> {
-  await db.roomMember.updateMany({ where: { companyId: host.id }, data: { leftAt: new Date() } });
+async function leaveRoom(db: Db, { id }: TestRoom): Promise<void> {
+  await db.roomMember.updateMany({ where: { roomId: id }, data: { leftAt: new Date() } });
 }
 
-async function closeRoom({ db, roomId }: World): Promise<void> {
-  await db.room.update({ where: { id: roomId }, data: { closedAt: new Date() } });
+async function closeRoom(db: Db, { id }: TestRoom): Promise<void> {
+  await db.room.update({ where: { id }, data: { closedAt: new Date() } });
 }

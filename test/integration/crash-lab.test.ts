@@ -40,7 +40,8 @@ beforeAll(async () => {
     await model.stop();
     await rm(scratch, { recursive: true, force: true });
   }
-}, 150_000);
+  // Half a minute on two quiet cores.
+}, 180_000);
 
 function of(way: Way): readonly Observation[] {
   const observed = lab.observations.filter((each) => each.way === way);

@@ -84,31 +84,37 @@ async function killAll(
     at(`${whole} of ${cells} cells done, ${jobs}, ${deaths} workers killed`);
   };
   say();
-  await Promise.all(
-    lanes.map(async (lane, index) => {
-      const points = pointsOfWay(lane.way, settings.points);
-      const queue = planDeaths(points, settings.jobs, settings.perDeath, index);
-      const again = new Map<Point, number>();
-      for (let next = queue.shift(); next !== undefined; next = queue.shift()) {
-        const came = await lane.die(next);
-        deaths += 1;
-        const repeat: Point[] = [];
-        for (const observation of came) {
-          const { point, reached, disturbed } = observation;
-          const tries = again.get(point) ?? 0;
-          if ((!reached || disturbed) && tries < AGAIN) {
-            again.set(point, tries + 1);
-            discarded.push(observation);
-            repeat.push(point);
-          } else {
-            observations.push(observation);
-          }
+  const working = lanes.map(async (lane, index) => {
+    const points = pointsOfWay(lane.way, settings.points);
+    const queue = planDeaths(points, settings.jobs, settings.perDeath, index);
+    const again = new Map<Point, number>();
+    for (let next = queue.shift(); next !== undefined; next = queue.shift()) {
+      const came = await lane.die(next);
+      deaths += 1;
+      const repeat: Point[] = [];
+      for (const observation of came) {
+        const { point, reached, disturbed } = observation;
+        const tries = again.get(point) ?? 0;
+        if ((!reached || disturbed) && tries < AGAIN) {
+          again.set(point, tries + 1);
+          discarded.push(observation);
+          repeat.push(point);
+        } else {
+          observations.push(observation);
         }
-        if (repeat.length > 0) queue.push(repeat);
-        say();
       }
-    }),
-  );
+      if (repeat.length > 0) queue.push(repeat);
+      say();
+    }
+  });
+  try {
+    await Promise.all(working);
+  } catch (error) {
+    // The others give up too, and are over before anything that they use is.
+    await Promise.all(lanes.map((lane) => lane.stop()));
+    await Promise.allSettled(working);
+    throw error;
+  }
   return { observations, discarded, deaths };
 }
 

@@ -56,7 +56,7 @@ export async function openLane(
   const deaths = join(servers.scratch, `deaths-${way}.jsonl`);
   let victim: Victim | null = null;
   let spare: Victim | null = null;
-  let stopped = false;
+  const given = new AbortController();
 
   const launch = (quiet: boolean): Victim =>
     startVictim({
@@ -75,7 +75,7 @@ export async function openLane(
     });
 
   const startWorker = async (quiet = false): Promise<void> => {
-    if (stopped) throw new Error('given up');
+    if (given.signal.aborted) throw new Error('given up');
     if (victim === null) {
       victim = spare ?? launch(quiet);
       spare = null;
@@ -98,7 +98,8 @@ export async function openLane(
   const settle = (job: BegunJob): Promise<boolean> =>
     within(times.settleMs, async (isOver) => {
       while (isRoomWay(way) && (await rooms.findRun(job.messageId)) === null && !isOver()) await pause(LOOK_EVERY_MS);
-      if (!isOver()) await job.handle.result();
+      // A call that is still waiting when the connection closes would fail where nobody hears it.
+      if (!isOver()) await client.withAbortSignal(given.signal, () => job.handle.result());
     });
 
   const askWhatIsLeft = async (job: BegunJob): Promise<Observation['next']> => {
@@ -169,7 +170,7 @@ export async function openLane(
     settle,
     die,
     stop: async () => {
-      stopped = true;
+      given.abort();
       await Promise.all([victim?.end(), spare?.end()]);
       await rooms.close();
       await database.drop();

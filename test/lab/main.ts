@@ -7,6 +7,7 @@
 // Exit code 0 when all was measured and ways 1 to 3 acted twice and ways 4 and 5 never did; 1 when not; 130 when interrupted.
 
 import { mkdir, writeFile } from 'node:fs/promises';
+import { loadavg } from 'node:os';
 import { dirname, join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { describeMachine, readVersions } from '../bench/machine';
@@ -23,8 +24,8 @@ import { brokenExpectations, summarize } from './summary';
 import { WAYS } from './ways';
 
 const OUT = join(__dirname, '..', '..', '..', '.durable-room', 'crash-lab');
-/** More would not stand at their points in time on two cores. */
-const JOBS_PER_DEATH = 3;
+/** More would not come to their points together on two cores. */
+const JOBS_PER_DEATH = 4;
 const JOBS_LIMIT = 20;
 
 interface Options {
@@ -79,6 +80,7 @@ async function main(): Promise<number> {
   const startedAt = Date.now();
   let servers: OwnServers | undefined;
   let stopLab: () => Promise<void> = async () => undefined;
+  let running: Promise<unknown> = Promise.resolve();
   try {
     progress.begin('starting PostgreSQL and Temporal');
     servers = await startOwnServers({
@@ -86,15 +88,17 @@ async function main(): Promise<number> {
       onBroken: (reason) => abort.abort(new Error(reason)),
       signal: abort.signal,
     });
-    const running = runLab(servers, options.settings, progress, (stop) => {
+    const lab = runLab(servers, options.settings, progress, (stop) => {
       stopLab = stop;
     });
-    const result = await Promise.race([aborted, running]);
+    running = lab;
+    const result = await Promise.race([aborted, lab]);
     const measured: Measured = {
       summary: summarize(result),
       result,
       machine: describeMachine(),
       versions: await readVersions(servers.ground),
+      load: loadavg()[1] ?? Number.NaN,
       seconds: (Date.now() - startedAt) / 1_000,
       command: options.command,
     };
@@ -114,6 +118,8 @@ async function main(): Promise<number> {
   } finally {
     progress.begin('stopping everything');
     await stopLab().catch((error: unknown) => console.error('while stopping:', error));
+    // What is under way fails now, and is over before its servers are.
+    await running.catch(() => undefined);
     await servers?.ground.stop();
     progress.stop();
   }

@@ -5,7 +5,7 @@ import { stepOf, windowOf } from './points';
 import type { Tally } from './summary';
 import { WAY_FACTS } from './ways';
 
-export function toJson({ summary, result, machine, versions, seconds, command }: Measured): unknown {
+export function toJson({ summary, result, machine, versions, load, seconds, command }: Measured): unknown {
   const { settings } = result;
   return {
     machine,
@@ -18,6 +18,7 @@ export function toJson({ summary, result, machine, versions, seconds, command }:
       times_ms: settings.times,
       deaths: result.deaths,
       done_again: result.discarded.length,
+      load_average_5_minutes: load,
       seconds: Math.round(seconds),
     },
     ways: summary.ways.map((way) => ({

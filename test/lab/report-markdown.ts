@@ -2,6 +2,7 @@
 
 import type { Machine } from '../bench/machine';
 import type { LabResult } from './lab';
+import { actedTwice } from './observation';
 import { OUTCOME_WORDS } from './outcome-words';
 import { WINDOW_MEANING, WINDOWS } from './points';
 import {
@@ -15,13 +16,15 @@ import {
 } from './report-terminal';
 import { KNOWN_SYSTEMS } from './sources';
 import type { Cell, Summary, WaySummary } from './summary';
-import { WAY_FACTS, type Way } from './ways';
+import { isRoomWay, WAY_FACTS, type Way } from './ways';
 
 export interface Measured {
   readonly summary: Summary;
   readonly result: LabResult;
   readonly machine: Machine;
   readonly versions: Readonly<Record<string, string>>;
+  /** Load average of the last five minutes, when all was counted. */
+  readonly load: number;
   readonly seconds: number;
   readonly command: string;
 }
@@ -40,7 +43,7 @@ export function toMarkdown(measured: Measured): string {
     '## What picked the work up',
     tableOf(rowsOf(PICKUP_COLUMNS, summary)),
     'The time is from the kill to the first thing that another worker began for the job (by Temporal’s history), or to the run’s ending. “An ending”: nothing went on; the run was closed and says so in the room. “Made good”: a person then asked what is left; a fresh run read the room and did what was not there, and nothing else. The scripted model that read it never errs; a real one may.',
-    ...describeSettings(result.settings),
+    describeSettings(result.settings).join(' '),
     ...costPart(summary),
     '## Every cell',
     tableOf(gridOf(summary)),
@@ -78,12 +81,12 @@ export function toMarkdown(measured: Measured): string {
     '## What this does not show',
     limits(),
     '## How it was measured',
-    `\`${measured.command}\`, ${measured.seconds.toFixed(0)} s, on ${measured.machine.cores} cores (${measured.machine.cpu}), ${measured.machine.memory_gb} GB, ${measured.machine.platform}. ${Object.entries(
+    `\`${measured.command}\`, ${measured.seconds.toFixed(0)} s, on ${measured.machine.cores} cores (${measured.machine.cpu}), ${measured.machine.memory_gb} GB, ${measured.machine.platform}, load average ${measured.load.toFixed(1)} at the end. ${Object.entries(
       measured.versions,
     )
       .map(([what, version]) => `${what} ${version}`)
       .join(', ')}.`,
-    `Jobs that were done again because the worker died before they stood at their point, or because an attempt was late without a kill: ${result.discarded.length}. Their double effects, if any, count against ways 4 and 5 all the same.`,
+    doneAgain(result),
     '',
   ].join('\n\n');
 }
@@ -148,6 +151,21 @@ function costPart(summary: Summary): string[] {
   ];
 }
 
+function doneAgain({ discarded, observations }: LabResult): string {
+  const why =
+    'Jobs that say nothing about their kill point were done again: the worker died before they stood there, or an attempt was late without any kill.';
+  if (discarded.length === 0) return `${why} There were none.`;
+  const late = observations.filter((each) => each.disturbed).length;
+  const still =
+    late === 0
+      ? ''
+      : ` ${late} are counted above although an attempt was late each time: the machine was too slow, see --attempt.`;
+  const twice = (isRoom: boolean): number =>
+    discarded.filter((each) => isRoomWay(each.way) === isRoom && actedTwice(each)).length;
+  const room = discarded.filter((each) => isRoomWay(each.way)).length;
+  return `${why} There were ${discarded.length}. They are in no number above, but an attempt that is only late is retried as well: ${twice(false)} of ${discarded.length - room} acted twice in ways 1 to 3, ${twice(true)} of ${room} in ways 4 and 5, where one would fail the lab.${still}`;
+}
+
 function cellRow(cell: Cell, result: LabResult): string[] {
   const counts = result.observations
     .filter((each) => each.way === cell.way && each.point === cell.point)
@@ -167,8 +185,9 @@ function cellRow(cell: Cell, result: LabResult): string[] {
 
 function limits(): string {
   return [
-    '- Every effect here is a row in one PostgreSQL. Ways 4 and 5 commit an effect and its record together, which an effect elsewhere (a mail, a payment) cannot be. There, way 5 needs a key that the other side honours; claiming first and trying once, as way 4 does, still never acts twice.',
+    '- Every effect here is a row in one PostgreSQL. Ways 4 and 5 commit an effect and its record together, which an effect elsewhere (a mail, a payment) cannot be. There, way 5 needs a key that the other side honours, and only what way 4 does still never acts twice: a claim committed before the effect, and one attempt.',
     '- In way 3 effect and record lie in the same database and could share a transaction. They do not, because the record that is meant is one of an effect elsewhere.',
+    '- A spare worker with its code loaded took over each time, as another worker of a deployment would. Where none stands by, the start of a process comes on top.',
     '- The scripted model answers the same message the same way each time. A real one, asked again in ways 1 and 3, may say something else the second time.',
     '- One moment of the room’s model call is no kill point here: the reply is stored in PostgreSQL and Temporal does not know. The test suite kills there (`callModel:reply_committed`).',
   ].join('\n');

@@ -28,6 +28,8 @@ export function printSummary(summary: Summary, result: LabResult, say: (line: st
   }
   say('');
   say(`${result.deaths} workers were killed by SIGKILL; ${result.discarded.length} job(s) were done again.`);
+  const late = result.observations.filter((each) => each.disturbed).length;
+  if (late > 0) say(`${late} job(s) are counted although an attempt was late without a kill: try --attempt 8.`);
 }
 
 export function describeSettings({ jobs, perDeath, times }: LabSettings): string[] {

@@ -56,6 +56,8 @@ export interface CrashBatchOptions {
   /** Null where the fault restarts none. */
   readonly servers: Pick<CrashServers, 'restartPostgres' | 'restartTemporal'> | null;
   readonly onProgress?: (what: string, ended: number) => void;
+  /** Aborted: no further process is started. */
+  readonly signal?: AbortSignal;
 }
 
 /** What the worker that suffers the fault is patient with, so that every run reaches its point and none is given up before. */
@@ -97,11 +99,13 @@ export async function runCrashBatch(options: CrashBatchOptions): Promise<CrashBa
     const plain = workerEnv(world, `crash-${randomBytes(6).toString('hex')}`);
     onProgress('opening rooms', 0);
     const runs = await openCrashRuns(world, model, cases);
+    options.signal?.throwIfAborted();
     const victim = await standAll({ ...plain, ...victimEnv(fault) }, runs, (count) =>
       onProgress(`${count} of ${runs.length} runs stand at their points`, 0),
     );
     workers.push(victim);
     const startOther = async (): Promise<void> => {
+      options.signal?.throwIfAborted();
       const other = forkWorker({ ...plain, RUN_TIME_LIMIT_SECONDS: '600' });
       workers.push(other);
       await other.ready;

@@ -1,5 +1,6 @@
 // Runs that stand at their crash points: each in a room of its own, all in one worker process, until something happens to it.
 
+import { randomBytes } from 'node:crypto';
 import type { CrashPoint } from './crash-points';
 import { declareEveryKind, openRoom, type TestRoom } from './rooms';
 import { until } from './runs';
@@ -33,6 +34,8 @@ export async function openCrashRuns(
   cases: readonly CrashCase[],
 ): Promise<CrashRun[]> {
   const answers = new Map<string, ScriptedAnswer>();
+  // The model may have seen other worlds before.
+  const batch = randomBytes(6).toString('hex');
   model.respond((request) => {
     const shown = request.textOf('user');
     for (const [text, scripted] of answers) if (shown.includes(text)) return scripted;
@@ -41,7 +44,7 @@ export async function openCrashRuns(
   const runs: CrashRun[] = [];
   for (const [index, { point, onCrash }] of cases.entries()) {
     const room = await openRoom(world, { name: String(index), modelUrl: model.url, onCrash });
-    const marker = `case ${index} of ${cases.length}.`;
+    const marker = `case ${index} of ${batch}.`;
     const { messageId, taskId } = await room.sendTask(marker);
     const refused = answer.error(401, 'invalid_api_key');
     answers.set(marker, point.startsWith('closeRun:') ? refused : answer.reply(declareEveryKind(room, taskId)));

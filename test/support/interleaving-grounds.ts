@@ -49,19 +49,35 @@ export async function openGrounds(db: Db, count: number): Promise<Ground[]> {
   const agents = drafts.flatMap((draft) => draft.agents.map((agent) => ({ ...agent, roomId: draft.roomId })));
   await db.modelKey.createMany({
     data: agents.map(({ keyId, companyId }) => ({
-      ...{ id: keyId, companyId, name: 'a key', provider: 'openai_compatible', baseUrl: 'http://127.0.0.1:9/v1' },
-      ...{ ownerSupplied: false, sealedSecret: 'never opened' },
+      id: keyId,
+      companyId,
+      name: 'a key',
+      provider: 'openai_compatible',
+      baseUrl: 'http://127.0.0.1:9/v1',
+      ownerSupplied: false,
+      sealedSecret: 'never opened',
     })),
   });
   await db.agent.createMany({
     data: agents.map(({ id, companyId, slug, keyId }) => ({
-      ...{ id, companyId, slug, name: slug, alwaysOn: slug !== 'clerk', instructions: 'Be brief.' },
-      ...{ model: 'test-model', modelKeyId: keyId },
+      id,
+      companyId,
+      slug,
+      name: slug,
+      alwaysOn: slug !== 'clerk',
+      instructions: 'Be brief.',
+      model: 'test-model',
+      modelKeyId: keyId,
     })),
   });
   await db.roomAgent.createMany({
     data: agents.map(({ roomId, id }) => ({
-      ...{ roomId, agentId: id, rightReply: 'go', rightMemory: 'go', rightTaskUpdate: 'go', rightTaskSend: 'go' },
+      roomId,
+      agentId: id,
+      rightReply: 'go',
+      rightMemory: 'go',
+      rightTaskUpdate: 'go',
+      rightTaskSend: 'go',
     })),
   });
   const grounds: Ground[] = [];

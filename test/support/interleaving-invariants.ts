@@ -123,14 +123,17 @@ export async function violationsOf(db: Db, ground: Ground, trace: Trace): Promis
 
     // 1, 2, 3, and each asked for.
     const numbers = run.requests.map((request) => request.number);
-    must(numbers.length <= 3 && numbers.every((number, index) => number === index + 1), say(`requests ${numbers}`));
+    must(
+      numbers.length <= 3 && numbers.every((number, index) => number === index + 1),
+      say(`requests ${numbers.join()}`),
+    );
     const sent = trace.sends.filter((send) => send.startsWith(`${run.id} `)).length;
     must(sent === numbers.length, say(`${sent} requests were given out, ${numbers.length} are recorded`));
 
     // The ledger is the room: no effect without its step, no step without its effect, neither of them twice.
     const effects = effectsOf(run.id);
     const done = run.steps.filter((step) => step.state === 'done').map((step) => `${step.kind} ${step.effectId}`);
-    must(sameBag(effects, done), say(`did [${effects}], and says [${done}]`));
+    must(sameBag(effects, done), say(`did [${effects.join()}], and says [${done.join()}]`));
     must(
       run.steps.every((step) => (step.state === 'done') === (step.effectId !== null)),
       say('a step has no effect'),
@@ -154,15 +157,15 @@ export async function violationsOf(db: Db, ground: Ground, trace: Trace): Promis
     must(told?.ending === run.ending && told?.posted === posted, say('is told otherwise'));
     const last = Math.max(0, ...messages.filter((each) => each.runId === run.id).map((each) => Number(each.seq)));
     must(last < Number(endings[0]?.seq), say('a message follows its ending'));
-    const lines = memory.filter((line) => line.runId === run.id).map((line) => line.id);
-    const late = events.filter((event) => lines.includes(event.subjectId) && event.seq > (endings[0]?.seq ?? 0n));
+    const lines = new Set(memory.filter((line) => line.runId === run.id).map((line) => line.id));
+    const late = events.filter((event) => lines.has(event.subjectId) && event.seq > (endings[0]?.seq ?? 0n));
     must(late.length === 0, say('a memory line follows its ending'));
     must(
       sameBag(
         run.steps.map((step) => step.stepKey),
         keys,
       ),
-      say(`steps ${run.steps.map((step) => step.stepKey)}`),
+      say(`steps ${run.steps.map((step) => step.stepKey).join()}`),
     );
     must(
       run.requests.every((request) => request.outcome !== 'in_flight'),

@@ -94,7 +94,7 @@ const REASONS: readonly CloseReason[] = [
 ];
 
 /** The acting steps that the fullest reply declares, and the activity of each. */
-const STEPS: readonly (readonly [keyof Activities & string, string])[] = [
+const STEPS: readonly (readonly [keyof Activities, string])[] = [
   ['postReply', 'reply'],
   ['writeMemory', 'memory'],
   ['updateTask', 'task_update:1'],

@@ -39,6 +39,8 @@ export interface OperatorCase {
   effects(): Promise<Effects>;
   /** Fails unless the closed run's ledger says what is in its room, and every wake of the room has its end. */
   expectTrue(): Promise<void>;
+  /** Another task in the same room. */
+  another(options?: Pick<CaseOptions, 'answers'>): Promise<OperatorCase>;
 }
 
 export interface CaseOptions {
@@ -49,29 +51,29 @@ export interface CaseOptions {
 
 export type OpenCase = (options?: CaseOptions) => Promise<OperatorCase>;
 
-/** Opens cases in this world. The model knows which case asks by the goal of its task. */
+/** Opens cases in this world. The model knows which case asks by the newest goal that it is shown. */
 export function caseOpener(world: World, model: ScriptedModel): OpenCase {
   const { db } = world;
-  const cases = new Map<string, { answers: ScriptedAnswer[]; byDefault: ScriptedAnswer }>();
+  const cases: { goal: string; answers: ScriptedAnswer[]; byDefault: ScriptedAnswer; asked: CapturedRequest[] }[] = [];
   model.respond((request) => {
     const shown = request.textOf('user');
-    for (const [goal, { answers, byDefault }] of cases) {
-      if (shown.includes(goal)) return answers.shift() ?? byDefault;
-    }
-    throw new Error('a request of no case');
+    const found = cases.findLast(({ goal }) => shown.includes(goal));
+    if (!found) throw new Error('a request of no case');
+    found.asked.push(request);
+    return found.answers.shift() ?? found.byDefault;
   });
-  return async ({ onCrash = 'stop', answers = [] } = {}) => {
-    const name = String(cases.size + 1);
-    const goal = `case ${name} of the operator.`;
-    const room = await openRoom(world, { name, modelUrl: model.url, onCrash });
+
+  const sendTask = async (room: TestRoom, answers: readonly ScriptedAnswer[]): Promise<OperatorCase> => {
+    const goal = `case ${cases.length + 1} of the operator.`;
     const { messageId, taskId } = await room.sendTask(goal);
-    cases.set(goal, { answers: [...answers], byDefault: answer.reply(declareEveryKind(room, taskId)) });
+    const asked: CapturedRequest[] = [];
+    cases.push({ goal, answers: [...answers], byDefault: answer.reply(declareEveryKind(room, taskId)), asked });
     const closed = () => closedRun(db, messageId, room.agent.id, 60_000);
     return {
       room,
       messageId,
       target: { workflowId: wakeWorkflowId(room.agent.id, messageId) },
-      requests: () => model.requests.filter((request) => request.textOf('user').includes(goal)),
+      requests: () => asked,
       claimed: () => until('the run to be claimed', () => db.run.findFirst({ where: { messageId } }), 60_000),
       closed,
       effects: async () => countEffects(db, (await db.run.findFirstOrThrow({ where: { messageId } })).id),
@@ -80,7 +82,13 @@ export function caseOpener(world: World, model: ScriptedModel): OpenCase {
         await expectLedgerEqualsRoom(db, run.id);
         await expectEverythingEnded(db, room.id);
       },
+      another: (options = {}) => sendTask(room, options.answers ?? []),
     };
+  };
+  let rooms = 0;
+  return async ({ onCrash = 'stop', answers = [] } = {}) => {
+    rooms += 1;
+    return sendTask(await openRoom(world, { name: String(rooms), modelUrl: model.url, onCrash }), answers);
   };
 }
 

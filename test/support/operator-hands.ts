@@ -37,12 +37,11 @@ export function operatorHands(client: Client) {
     });
     const found = (pendingActivities ?? []).find((each) => each.activityType?.name === type);
     if (!found) return null;
-    const { PENDING_ACTIVITY_STATE_STARTED, PENDING_ACTIVITY_STATE_PAUSE_REQUESTED } = PENDING_STATES;
     return {
       activityId: found.activityId ?? '',
       attempt: found.attempt ?? 0,
       paused: found.paused === true,
-      running: found.state === PENDING_ACTIVITY_STATE_STARTED || found.state === PENDING_ACTIVITY_STATE_PAUSE_REQUESTED,
+      running: RUNNING_STATES.has(Number(found.state)),
     };
   };
   const pendingOf = (target: Target, type: string): Promise<Pending> =>
@@ -112,6 +111,18 @@ export function operatorHands(client: Client) {
         .getHandle(target.workflowId, target.temporalRunId ?? undefined)
         .result()) as AgentRunResult,
 
+    async pauseWorkflow({ workflowId }: Target): Promise<void> {
+      await workflowService.pauseWorkflowExecution({
+        ...common,
+        workflowId,
+        reason: 'a test',
+        requestId: randomUUID(),
+      });
+    },
+    async unpauseWorkflow({ workflowId }: Target): Promise<void> {
+      const requestId = randomUUID();
+      await workflowService.unpauseWorkflowExecution({ ...common, workflowId, reason: 'a test', requestId });
+    },
     async pause(target: Target, type: string): Promise<void> {
       const { activityId: id } = await pendingOf(target, type);
       await workflowService.pauseActivity({ ...common, execution: execution(target), id, reason: 'a test' });
@@ -144,5 +155,5 @@ export function operatorHands(client: Client) {
   };
 }
 
-/** As the server numbers them. */
-const PENDING_STATES = { PENDING_ACTIVITY_STATE_STARTED: 2, PENDING_ACTIVITY_STATE_PAUSE_REQUESTED: 5 };
+/** As the server numbers them: started, told to cancel, and told to pause. */
+const RUNNING_STATES: ReadonlySet<number> = new Set([2, 3, 5]);

@@ -22,6 +22,8 @@ export type Place = 'before' | 'after';
 export interface Stand {
   /** Resolves when an attempt stands here. */
   readonly reached: Promise<void>;
+  /** Resolves when that attempt is over, however it ended. */
+  readonly over: Promise<void>;
   /** Lets the attempt go on. */
   goOn(): void;
   /** Fails the attempt, as a lost answer does: it may be tried again. */
@@ -121,6 +123,7 @@ interface Armed {
   readonly place: Place;
   sprung: boolean;
   arrive(): void;
+  end(): void;
   readonly released: Promise<boolean>;
   release(goesOn: boolean): void;
 }
@@ -130,14 +133,15 @@ function createStands() {
   const begun = new Map<string, number>();
   let stopping = false;
 
-  const pass = async (agentId: string, activity: string, place: Place): Promise<void> => {
-    const here = armed.find(
+  const pass = async (agentId: string, activity: string, place: Place, here: (each: Armed) => void): Promise<void> => {
+    const found = armed.find(
       (each) => !each.sprung && each.agentId === agentId && each.activity === activity && each.place === place,
     );
-    if (!here) return;
-    here.sprung = true;
-    here.arrive();
-    if (!(await here.released)) {
+    if (!found) return;
+    here(found);
+    found.sprung = true;
+    found.arrive();
+    if (!(await found.released)) {
       throw ApplicationFailure.create({ type: FAILURE.transient, message: 'the answer was lost' });
     }
   };
@@ -146,15 +150,19 @@ function createStands() {
     attempts: (agentId: string, activity: ActivityName): number => begun.get(`${agentId} ${activity}`) ?? 0,
     stand: (agentId: string, activity: ActivityName, place: Place): Stand => {
       let arrive = (): void => {};
+      let end = (): void => {};
       let release = (_goesOn: boolean): void => {};
+      const over = new Promise<void>((resolve) => {
+        end = resolve;
+      });
       const reached = new Promise<void>((resolve) => {
         arrive = resolve;
       });
       const released = new Promise<boolean>((resolve) => {
         release = resolve;
       });
-      armed.push({ agentId, activity, place, sprung: false, arrive, released, release });
-      return { reached, goOn: () => release(true), fail: () => release(false) };
+      armed.push({ agentId, activity, place, sprung: false, arrive, end, released, release });
+      return { reached, over, goOn: () => release(true), fail: () => release(false) };
     },
     failAll: (): void => {
       stopping = true;
@@ -169,10 +177,15 @@ function createStands() {
           begun.set(key, (begun.get(key) ?? 0) + 1);
           // A worker that stops takes nothing more on.
           if (stopping) throw ApplicationFailure.create({ type: FAILURE.transient, message: 'the worker stops' });
-          await pass(agentId, name, 'before');
-          const result: unknown = await work(input);
-          await pass(agentId, name, 'after');
-          return result;
+          const stood: Armed[] = [];
+          try {
+            await pass(agentId, name, 'before', (each) => stood.push(each));
+            const result: unknown = await work(input);
+            await pass(agentId, name, 'after', (each) => stood.push(each));
+            return result;
+          } finally {
+            for (const each of stood) each.end();
+          }
         },
       ]);
       return Object.fromEntries(watched) as Activities;

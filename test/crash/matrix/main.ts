@@ -119,7 +119,7 @@ async function main(): Promise<number> {
       servers,
       model,
       progress,
-      checkTime: () => abort.signal.throwIfAborted(),
+      signal: abort.signal,
       onDone: async (result) => {
         const { clean, notClean, notApplicable } = countCells(result.cells);
         const took = `${result.seconds.toFixed(0)} s`;

@@ -11,8 +11,8 @@ export interface MatrixGround {
   readonly servers: CrashServers;
   readonly model: ScriptedModel;
   readonly progress: Progress;
-  /** Asked before each fault; throws when it is not to be begun any more. */
-  readonly checkTime: () => void;
+  /** Aborted: nothing further is begun. */
+  readonly signal: AbortSignal;
   readonly onDone: (result: FaultResult) => Promise<void>;
 }
 
@@ -21,20 +21,23 @@ export async function runMatrix(state: MatrixState, ground: MatrixGround): Promi
   const total = listCells(state.faults).length;
   for (const fault of state.faults) {
     if (state.done.some((each) => each.fault === fault)) continue;
-    ground.checkTime();
+    ground.signal.throwIfAborted();
     const before = state.done.reduce((sum, each) => sum + each.cells.length, 0);
     const cells = listCells([fault]);
     const skipped = cells.map(skipCell);
     const run = cells.filter((_, index) => skipped[index] === null);
     const notRun = cells.length - run.length;
-    ground.progress.begin(`${fault}, ${before} of ${total} cells done`);
+    ground.progress.begin(fault);
+    let done = before;
     const batch = await runCrashBatch({
       fault,
       cases: run.map(({ point, policy }) => ({ point, onCrash: policy })),
       model: ground.model,
       servers: ground.servers,
+      signal: ground.signal,
       onProgress: (what, ended) => {
-        ground.progress.at(`${what}; ${before + (ended === 0 ? 0 : ended + notRun)} of ${total} cells`);
+        if (ended > 0) done = before + notRun + ended;
+        ground.progress.at(`${done} of ${total} cells done; ${what}`);
       },
     });
     const outcomes = [...batch.outcomes];
@@ -42,8 +45,8 @@ export async function runMatrix(state: MatrixState, ground: MatrixGround): Promi
       const outcome = skipped[index] === null ? outcomes.shift() : undefined;
       return outcome === undefined ? (skipped[index] as CellResult) : judgeCell(cell, outcome);
     });
-    const done = { fault, seconds: batch.seconds, cells: results };
-    state.done.push(done);
-    await ground.onDone(done);
+    const result = { fault, seconds: batch.seconds, cells: results };
+    state.done.push(result);
+    await ground.onDone(result);
   }
 }

@@ -19,6 +19,9 @@ export function secondsOf(state: MatrixState): number {
   return state.done.reduce((sum, each) => sum + each.seconds, 0);
 }
 
+/** One cause usually spoils a whole fault; the report has them all. */
+const SHOWN_LIMIT = 20;
+
 const PROMISES = [
   'every effect is in the room at most once, whoever wrote it, and the agent has one claim and one run',
   'the ledger says exactly what is in the room, `seq` has no gaps, and the room says once how the run ended',
@@ -133,8 +136,9 @@ export function printSummary(state: MatrixState, say: (line: string) => void): v
   }
   say('');
   say(`${inWords(countCells(allCells(state)))}, in ${secondsOf(state).toFixed(0)} s`);
-  for (const cell of allCells(state)) {
-    if (cell.verdict !== 'not_clean') continue;
+  const notClean = allCells(state).flatMap((cell) => (cell.verdict === 'not_clean' ? [cell] : []));
+  for (const cell of notClean.slice(0, SHOWN_LIMIT)) {
     say(`NOT CLEAN: ${cell.fault}, ${cell.point}, ${cell.policy}: ${cell.outcome.why.join('; ')}`);
   }
+  if (notClean.length > SHOWN_LIMIT) say(`and ${notClean.length - SHOWN_LIMIT} more, in the report`);
 }

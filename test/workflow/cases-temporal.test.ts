@@ -1,0 +1,318 @@
+// Seen elsewhere: what an engine's own rules, limits and absences did to others, and what they come to here.
+//
+//   saved, but the wake never started              here: Temporal away, and a start whose answer was lost
+//   a deploy breaks runs in flight                 replay/replay.test, and crash/deploy-drill
+//   a batch too large for one message              here
+//   a start says yes, and nothing runs             here, and never-twice (while it runs; after its history was deleted)
+//   signals without end, a history without bound   here
+//   a cancel that cannot reach a call              always-an-ending: a workflow cancelled during its model call
+//   a fresh namespace lacks a search attribute     here
+
+import { randomUUID } from 'node:crypto';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { WorkflowExecutionAlreadyStartedError, type Client } from '@temporalio/client';
+import pino from 'pino';
+import { claimMessage } from '../../prisma/store/claims';
+import { createKey } from '../../prisma/store/keys';
+import { closeAsLost } from '../../prisma/store/runs';
+import { deliverWakes } from '../../prisma/store/wakes';
+import { readWorkerConfig } from '../../worker/config';
+import { dispatchOnce, startRun } from '../../worker/dispatcher';
+import { findTemporalCli } from '../../worker/embedded/temporal-cli';
+import { startEmbeddedTemporal, type EmbeddedTemporal } from '../../worker/embedded/temporal-server';
+import { RECONCILER_TIMES, reconcileOnce } from '../../worker/reconciler';
+import { startWorkerService, type WorkerService } from '../../worker/service';
+import { connectTemporal, type Temporal } from '../../worker/temporal';
+import { DECLARED_TASKS_LIMIT, wakeWorkflowId } from '../../workflows/contract';
+import { RECHECK_SIGNAL } from '../../workflows/messages';
+import { SEARCH_ATTRIBUTES } from '../../workflows/search-attributes';
+import { createClient, expectStatus, serveApi } from '../support/api';
+import { expectLedgerEqualsRoom, waitForNothingHeld } from '../support/ledger';
+import { closedRun, startTestWorker, temporalAddress, until, type TestWorker } from '../support/runs';
+import { answer, startScriptedModel, type ScriptedModel } from '../support/scripted-model-server';
+import { workerEnv } from '../support/worker-processes';
+import { createWorld, type World } from '../support/world';
+
+const CLI_CACHE = join(__dirname, '..', '..', '.durable-room', 'cache');
+/** A namespace is known to a server's caches some seconds after it was made; a server comes back in as many. */
+const PATIENCE_MS = 120_000;
+
+let model: ScriptedModel;
+let world: World;
+let worker: TestWorker;
+/** Closed in reverse, also after a test that failed. */
+const opened: (() => Promise<unknown>)[] = [];
+
+beforeAll(async () => {
+  model = await startScriptedModel();
+  world = await createWorld({ modelUrl: model.url });
+  worker = await startTestWorker(world, {
+    dispatch: false,
+    timeouts: { limitMs: 120_000, modelMs: 90_000, heartbeatMs: 5_000 },
+  });
+});
+afterEach(async () => {
+  for (const close of opened.splice(0).reverse()) await close();
+  model.reset();
+});
+afterAll(async () => {
+  await worker.stop();
+  await waitForNothingHeld(world.db);
+  await world.close();
+  await model.stop();
+});
+
+/** The worker of production, in this process. */
+async function startService(env: Record<string, string>): Promise<WorkerService> {
+  const temporal: Temporal = await connectTemporal(env);
+  opened.push(() => temporal.close());
+  const service = await startWorkerService(readWorkerConfig(env), temporal, pino({ level: 'silent' }));
+  service.running.catch(() => undefined);
+  opened.push(() => service.stop());
+  return service;
+}
+
+describe('a message whose wake cannot be started', () => {
+  test(
+    'because Temporal is away: 201, a wake that everyone sees pending, and one run once Temporal is back',
+    async () => {
+      const { path: cliPath } = await findTemporalCli({
+        configuredPath: process.env['TEMPORAL_CLI_PATH'],
+        cacheDir: CLI_CACHE,
+        log: () => undefined,
+      });
+      const dir = await mkdtemp(join(tmpdir(), 'durable-room-away-'));
+      opened.push(() => rm(dir, { recursive: true, force: true }));
+      const start = (port?: number): Promise<EmbeddedTemporal> =>
+        startEmbeddedTemporal({ cliPath, dir, headless: true, log: () => undefined, ...(port && { port }) });
+      let server = await start();
+      opened.push(() => server.stop());
+      const place = await createWorld({ modelUrl: model.url });
+      opened.push(() => place.close());
+      await startService({ ...workerEnv(place, 'away'), TEMPORAL_ADDRESS: server.address });
+      const log = pino({ level: 'silent' });
+      const deps = { db: place.db, secretBox: place.secretBox, providers: new Map(), allowedModelHosts: [], log };
+      const api = await serveApi(deps);
+      opened.push(() => api.close());
+      const key = { kind: 'service', name: 'a door', companyId: place.host.id } as const;
+      const { token } = await place.db.$transaction((tx) => createKey(tx, key));
+      const client = createClient(api.url, token);
+
+      const port = Number(server.address.split(':').at(-1));
+      await server.stop();
+      const text = '@scribe is anybody there?';
+      const posted = await expectStatus(
+        201,
+        client.post(`/v1/rooms/${place.roomId}/events`, { type: 'message', text }),
+      );
+      expect(posted.wakes).toMatchObject([{ agent: place.scribe.id, status: 'pending', reason: null }]);
+      const wakeOf = () => place.db.wake.findFirstOrThrow({ where: { messageId: posted.id } });
+      await until('a start that fails', async () => (await wakeOf()).deliveredAt !== null);
+      const { data: waiting } = await expectStatus(200, client.get('/v1/wakes'));
+      expect(waiting).toMatchObject([{ message: posted.id, state: 'delivered' }]);
+      expect(await place.db.run.count()).toBe(0);
+
+      server = await start(port);
+      const run = await closedRun(place.db, posted.id, undefined, PATIENCE_MS);
+      expect(run).toMatchObject({ ending: 'replied', fencedCount: 0 });
+      expect(model.requests).toHaveLength(1);
+      const room = await place.db.room.findUniqueOrThrow({ where: { id: place.roomId } });
+      expect(room.runAllowance).toBe(999);
+      await expectLedgerEqualsRoom(place.db, run.id);
+    },
+    2 * PATIENCE_MS,
+  );
+
+  test('because the answer to its start was lost: started again, and run once', async () => {
+    let starts = 0;
+    const losing = {
+      workflow: {
+        start: async (...args: Parameters<Client['workflow']['start']>) => {
+          starts += 1;
+          await worker.client.workflow.start(...args);
+          throw new Error('14 UNAVAILABLE: the answer was lost');
+        },
+      },
+    } as unknown as Client;
+    const failed: string[] = [];
+    const pass = (client: Client) =>
+      dispatchOnce({
+        db: world.db,
+        client,
+        taskQueue: worker.taskQueue,
+        onStartFailed: (wake) => void failed.push(wake.messageId),
+      });
+    const { messageId } = await world.post('@scribe hello');
+    expect(await pass(losing)).toMatchObject({ started: 0, failed: 1 });
+    expect(failed).toEqual([messageId]);
+    await world.db.$executeRaw`UPDATE wakes SET due_at = clock_timestamp() WHERE message_id = ${messageId}`;
+    // If the run is quick, there is nothing left to repeat: its claim has said more than an acknowledgement.
+    await pass(worker.client);
+    const run = await closedRun(world.db, messageId);
+    expect(run).toMatchObject({ ending: 'replied', fencedCount: 0 });
+    expect([starts, model.requests.length]).toEqual([1, 1]);
+    await expectLedgerEqualsRoom(world.db, run.id);
+  });
+});
+
+test('a start of a wake that has ended is no second run, and counts as delivered', async () => {
+  const { messageId } = await world.post('@scribe hello');
+  const [wake] = await deliverWakes(world.db, 10);
+  if (!wake) throw new Error('no wake was delivered');
+  await startRun(worker.client.workflow, worker.taskQueue, wake);
+  const run = await closedRun(world.db, messageId);
+  await worker.client.workflow.getHandle(run.workflowId).result();
+  await expect(startRun(worker.client.workflow, worker.taskQueue, wake)).rejects.toBeInstanceOf(
+    WorkflowExecutionAlreadyStartedError,
+  );
+  expect(await world.db.run.findMany({ where: { messageId } })).toMatchObject([{ ending: 'replied', fencedCount: 0 }]);
+  expect(model.requests).toHaveLength(1);
+});
+
+describe('a reply that declares more than a message can carry', () => {
+  const task = 'task_00000000000000000000000000';
+  const updates = (count: number, size: number) =>
+    Array.from({ length: count }, () => ({ task, state: 'done' as const, result: 'x'.repeat(size) }));
+
+  test.each([
+    // Six megabytes, which is more than an answer may hold at all.
+    ['60 tasks of 100 kB each', updates(60, 100_000), 'busy'],
+    ['60 small tasks', updates(60, 10), 'failed'],
+    ['one task more than the limit', updates(DECLARED_TASKS_LIMIT + 1, 10), 'failed'],
+    ['one task of 100 kB', updates(1, 100_000), 'failed'],
+  ])(
+    '%s: nothing is written, and the run has its ending',
+    async (_, task_updates, ending) => {
+      model.respond(() => answer.with(answer.reply({ reply: 'Much.', task_updates }), {}));
+      const { messageId } = await world.post('@scribe do much');
+      await worker.dispatch();
+      const run = await closedRun(world.db, messageId, undefined, 60_000);
+      expect(run).toMatchObject({ ending, steps: [] });
+      if (ending === 'failed') expect(run).toMatchObject({ code: 'reply_invalid' });
+      expect(await world.db.message.count({ where: { runId: run.id } })).toBe(0);
+      await expectLedgerEqualsRoom(world.db, run.id);
+    },
+    90_000,
+  );
+
+  test('as many as the limit, each as long as it may be: all are taken up, and no history holds them', async () => {
+    model.script(answer.reply({ reply: 'Much.', task_updates: updates(DECLARED_TASKS_LIMIT, 32_000) }));
+    const { messageId } = await world.post('@scribe do as much as you may');
+    await worker.dispatch();
+    const run = await closedRun(world.db, messageId, undefined, 60_000);
+    expect(run).toMatchObject({ ending: 'replied' });
+    expect(run.steps.map((step) => step.state)).toEqual(['done', ...Array(DECLARED_TASKS_LIMIT).fill('superseded')]);
+    await worker.client.workflow.getHandle(run.workflowId).result();
+    const described = await worker.client.workflow.getHandle(run.workflowId).describe();
+    expect(described.historySize).toBeLessThan(64 * 1_024);
+  }, 90_000);
+});
+
+test('hundreds of signals to one run: it ends as if there had been none, and its history is bounded', async () => {
+  const SIGNALS = 300;
+  const held = answer.hold('in the end');
+  model.script(held);
+  const { messageId } = await world.post('@scribe wait');
+  await worker.dispatch();
+  await model.waitForRequests(1);
+  const handle = worker.client.workflow.getHandle(wakeWorkflowId(world.scribe.id, messageId));
+  for (let sent = 0; sent < SIGNALS; sent += 50) {
+    await Promise.all(Array.from({ length: 50 }, () => handle.signal(RECHECK_SIGNAL)));
+  }
+  held.release();
+  const run = await closedRun(world.db, messageId, undefined, 60_000);
+  await handle.result();
+  const { historyLength } = await handle.describe();
+  console.log(`history of ${historyLength} events after ${SIGNALS} signals`);
+  expect(run).toMatchObject({ ending: 'replied', fencedCount: 0 });
+  expect(model.requests).toHaveLength(1);
+  // Looked at once each, they would cost seven events.
+  expect(historyLength).toBeLessThan(4 * SIGNALS);
+  await expectLedgerEqualsRoom(world.db, run.id);
+}, 120_000);
+
+test('an execution that does not get to what it was told is not told again by every pass of every reconciler', async () => {
+  const taskQueue = `nobody-${randomUUID()}`;
+  const { messageId } = await world.post('@scribe hello');
+  await dispatchOnce({ db: world.db, client: worker.client, taskQueue, onStartFailed: () => undefined });
+  const wake = { agentId: world.scribe.id, messageId };
+  const workflowId = wakeWorkflowId(wake.agentId, messageId);
+  const handle = worker.client.workflow.getHandle(workflowId);
+  opened.push(() => handle.terminate());
+  const temporalRunId = (await handle.describe()).runId;
+  const claim = await claimMessage(world.db, { workflowId, temporalRunId }, wake, { timeLimitMs: 30_000 });
+  if (claim.kind !== 'granted') throw new Error(`the claim was not granted: ${claim.kind}`);
+  await closeAsLost(world.db, claim.runId);
+  await world.db.$executeRaw`UPDATE runs SET due_at = clock_timestamp() WHERE id = ${claim.runId}`;
+  const told: string[] = [];
+  const pass = () =>
+    reconcileOnce({
+      db: world.db,
+      client: worker.client,
+      taskQueue,
+      timeLimitMs: 30_000,
+      times: { ...RECONCILER_TIMES, strayGraceSeconds: 0 },
+      onAction: (action) => void told.push(action),
+    });
+  // Until it is listed: visibility comes a moment after the start.
+  await until('it to be told', async () => (await pass()) && told.length > 0);
+  await Promise.all([pass(), pass(), pass()]);
+  await pass();
+  expect(told).toEqual(['stray execution is told to look again']);
+  const { events } = await handle.fetchHistory();
+  expect((events ?? []).filter((event) => event.workflowExecutionSignaledEventAttributes)).toHaveLength(1);
+});
+
+test(
+  'a namespace without our search attributes: the worker refuses to start and says what to do, and starts once it is done',
+  async () => {
+    const namespace = `fresh-${randomUUID()}`;
+    const { connection } = worker.client;
+    const env = { ...workerEnv(world, 'fresh'), TEMPORAL_ADDRESS: temporalAddress(), TEMPORAL_NAMESPACE: namespace };
+    // Not there at all: the server's own reason.
+    await expect(startService(env)).rejects.toThrow(/not found/i);
+
+    const retention = { seconds: 86_400 as never };
+    await connection.workflowService.registerNamespace({ namespace, workflowExecutionRetentionPeriod: retention });
+    const refusal = await until(
+      'the namespace to be known',
+      async () => {
+        const error = await startService(env).catch((reason: unknown) => reason as Error);
+        return error instanceof Error && !/not found/i.test(error.message) && error;
+      },
+      PATIENCE_MS,
+    );
+    const flags = SEARCH_ATTRIBUTES.map((name) => `--name ${name} --type Keyword`).join(' ');
+    expect(refusal.message).toContain(`lacks the search attributes ${SEARCH_ATTRIBUTES.join(', ')}`);
+    expect(refusal.message).toContain(`temporal operator search-attribute create --namespace ${namespace} ${flags}`);
+
+    // One that is there is not asked for again.
+    const add = (names: readonly string[]) =>
+      connection.operatorService.addSearchAttributes({
+        namespace,
+        searchAttributes: Object.fromEntries(names.map((name) => [name, KEYWORD])),
+      });
+    const [first, ...others] = SEARCH_ATTRIBUTES;
+    await add([first]);
+    const shorter = await until(
+      'the first attribute to be known',
+      async () => {
+        const error = await startService(env).catch((reason: unknown) => reason as Error);
+        return error instanceof Error && !error.message.includes(first) && error;
+      },
+      PATIENCE_MS,
+    );
+    expect(shorter.message).toContain(`lacks the search attributes ${others.join(', ')}`);
+
+    await add(others);
+    await until('the worker to start', () => startService(env).catch(() => null), PATIENCE_MS);
+    const { messageId } = await world.post('@scribe hello there');
+    expect(await closedRun(world.db, messageId, undefined, 60_000)).toMatchObject({ ending: 'replied' });
+  },
+  3 * PATIENCE_MS,
+);
+
+/** The server's number for the type Keyword. */
+const KEYWORD = 2;
