@@ -134,10 +134,14 @@ export async function closeRun(
   return ending;
 }
 
-/** The ending of this execution's run, or null while it is open. @throws Fenced `not_mine` */
+/**
+ * The ending of this execution's run, or null while it is open. Only looks: a stranger is counted where it would act.
+ * @throws Fenced `not_mine`
+ */
 export async function findEnding(db: Db, execution: Execution, runId: string): Promise<Ending | null> {
   const run = await inTransaction(db, (tx) => lockOwnRun(tx, execution, runId));
-  return run ? run.ending : refuseStranger(db, runId);
+  if (!run) throw new Fenced('not_mine');
+  return run.ending;
 }
 
 /** Ends an open run that no execution will end. Returns false when it was closed already. */

