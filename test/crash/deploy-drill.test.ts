@@ -148,7 +148,7 @@ test(
 test(
   'the same by SIGKILL: nothing twice, and every run has its ending',
   async () => {
-    const drilled = await drill('SIGKILL', { RUN_TIME_LIMIT_SECONDS: '300' });
+    const drilled = await drill('SIGKILL', { RUN_TIME_LIMIT_SECONDS: '300', RECONCILE_SECONDS: '10' });
     expect(new Set(drilled.exits)).toEqual(new Set(['SIGKILL']));
     const runs = await expectNothingTwice(drilled);
     const last = Math.max(...runs.map((run) => run.closedAt?.getTime() ?? 0));

@@ -177,9 +177,11 @@ describe('a worker is killed with a run at every crash point, and another one is
     const victim = forkCrashWorker(env, { points, action: 'stop' });
     await victim.ready;
     await until('every run to reach its point', async () => victim.stops.length === CASES.length, AFTER_A_KILL_MS);
+    // The activities' own pool: the loops' transactions come and go.
     const open = await world.db.$queryRaw`
       SELECT count(*)::int AS count FROM pg_stat_activity
-      WHERE datname = current_database() AND state = 'idle in transaction'`;
+      WHERE datname = current_database() AND state = 'idle in transaction'
+        AND application_name = 'durable-room-crash-worker'`;
     expect(open).toEqual([{ count: CASES.filter(({ point }) => point.endsWith('inside')).length }]);
     await victim.kill();
     survivor = forkWorker(opened.env);
