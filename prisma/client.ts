@@ -11,6 +11,7 @@ import {
   refuseOldServer,
 } from './database-url';
 import { PrismaClient } from './generated/client';
+import { withDirectSql } from './store/sql-transaction';
 
 export interface DatabaseOptions {
   readonly poolSize: number;
@@ -80,7 +81,7 @@ export async function connectDatabase(url: string, options: DatabaseOptions): Pr
 
   let closing: Promise<void> | undefined;
   return {
-    prisma,
+    prisma: withDirectSql(prisma, pool),
     pool,
     close: () => (closing ??= closeBoth(prisma, pool)),
   };

@@ -1,8 +1,9 @@
 // One request to a model, and what came of it. No retry, no clock of its own, no database: `call-model` claims the
 // request first and decides afterwards. Keys, bodies, headers and messages of the provider stay in this folder.
 
+import { AsyncLocalStorage } from 'node:async_hooks';
+
 import { createOpenAICompatible } from '@ai-sdk/openai-compatible';
-import { generateText } from 'ai';
 
 import { completionsBase, cleanModelKey, normalizeBaseUrl } from '../../prisma/model-endpoint';
 import {
@@ -80,23 +81,21 @@ export async function requestReply(
   const door = openDoor(options);
   let text: string | null;
   try {
-    const provider = createOpenAICompatible({
-      name: PROVIDER_NAME,
-      baseURL: completionsBase(url.url),
-      apiKey: key.key,
-      fetch: door.fetch,
-    });
-    const generated = await generateText({
-      model: provider(endpoint.model),
-      // Half a surrogate pair, left by a cut somewhere, makes a body that strict servers refuse.
-      system: cleanText(prompt.system),
-      prompt: cleanText(prompt.user),
-      maxRetries: 0,
-      // Passed through as it is. The SDK's own structured output would reject the plain text that we allow.
-      providerOptions: { [PROVIDER_NAME]: { response_format: RESPONSE_FORMAT } },
-      ...(endpoint.maxOutputTokens === undefined ? {} : { maxOutputTokens: endpoint.maxOutputTokens }),
-    });
-    text = generated.text;
+    const model = modelAt(completionsBase(url.url), endpoint.model);
+    const generated = await doors.run(door.fetch, () =>
+      model.doGenerate({
+        prompt: [
+          // Half a surrogate pair, left by a cut somewhere, makes a body that strict servers refuse.
+          { role: 'system', content: cleanText(prompt.system) },
+          { role: 'user', content: [{ type: 'text', text: cleanText(prompt.user) }] },
+        ],
+        headers: { authorization: `Bearer ${key.key}` },
+        // Passed through as it is. The SDK's own structured output would reject the plain text that we allow.
+        providerOptions: { [PROVIDER_NAME]: { response_format: RESPONSE_FORMAT } },
+        ...(endpoint.maxOutputTokens === undefined ? {} : { maxOutputTokens: endpoint.maxOutputTokens }),
+      }),
+    );
+    text = generated.content.map((part) => (part.type === 'text' ? part.text : '')).join('');
   } catch {
     // The SDK's error holds the request and the answer; what the door saw says all that is needed.
     text = null;
@@ -105,6 +104,35 @@ export async function requestReply(
 }
 
 const PROVIDER_NAME = 'model';
+
+type Model = ReturnType<ReturnType<typeof createOpenAICompatible>>;
+
+/** Models made so far; the SDK takes half a millisecond to make one. They hold no key and no request. */
+const models = new Map<string, Model>();
+const MODELS_LIMIT = 100;
+
+/** The door of the request that is under way: a model is shared by requests, a door is not. */
+const doors = new AsyncLocalStorage<typeof fetch>();
+
+// The provider's own call rather than `generateText`, which adds retries, tools and steps that one request has no use for,
+// and takes twice the CPU.
+function modelAt(baseURL: string, name: string): Model {
+  const place = JSON.stringify([baseURL, name]);
+  const known = models.get(place);
+  if (known !== undefined) return known;
+  const model = createOpenAICompatible({
+    name: PROVIDER_NAME,
+    baseURL,
+    fetch: async (url, init) => {
+      const door = doors.getStore();
+      if (door === undefined) throw new Error('a request without its door');
+      return door(url, init);
+    },
+  })(name);
+  if (models.size >= MODELS_LIMIT) models.clear();
+  models.set(place, model);
+  return model;
+}
 
 const RESPONSE_FORMAT = {
   type: 'json_schema',

@@ -7,7 +7,7 @@ import { newId } from './ids';
 import { closeLockedRun } from './closing';
 import { loadLockedRun } from './runs';
 import { startTask } from './tasks';
-import { inTransaction, type Db, type Tx } from './transaction';
+import { inSqlTransaction, type Db, type SqlTx } from './transaction';
 
 /** Which Temporal execution is asking. The run id comes from the activity's own context, never from an input. */
 export interface Execution {
@@ -53,7 +53,7 @@ export async function claimMessage(
   wake: { agentId: string; messageId: string },
   limits: { timeLimitMs: number },
 ): Promise<ClaimOutcome> {
-  return inTransaction(db, async (tx) => {
+  return inSqlTransaction(db, async (tx) => {
     const facts = await lockWakeFacts(tx, wake);
     if (!facts) return { kind: 'refused', why: 'no_wake', runId: null };
     switch (facts.state) {
@@ -95,7 +95,7 @@ export async function claimAsLost(
   wake: { agentId: string; messageId: string; workflowId: string },
   limits: { timeLimitMs: number },
 ): Promise<string | null> {
-  return inTransaction(db, async (tx) => {
+  return inSqlTransaction(db, async (tx) => {
     const facts = await lockWakeFacts(tx, wake);
     if (facts?.state !== 'delivered') return null;
     const execution = { workflowId: wake.workflowId, temporalRunId: null };
@@ -110,7 +110,7 @@ export async function claimAsLost(
 
 // Locks membership and roster, so that leaving, closing and removal wait for the claim, or the claim sees them; then the
 // wake. Two statements: one that had to wait for a lock reads everything else as it was before the wait.
-async function lockWakeFacts(tx: Tx, wake: { agentId: string; messageId: string }): Promise<WakeFacts | undefined> {
+async function lockWakeFacts(tx: SqlTx, wake: { agentId: string; messageId: string }): Promise<WakeFacts | undefined> {
   await tx.$queryRaw`
     SELECT 1 AS locked
     FROM wakes w
@@ -140,7 +140,7 @@ async function lockWakeFacts(tx: Tx, wake: { agentId: string; messageId: string 
 
 // The primary key decides. A conflict on it is the expected way to lose; on any other constraint it is a bug and throws.
 async function insertClaim(
-  tx: Tx,
+  tx: SqlTx,
   facts: WakeFacts,
   wake: { agentId: string; messageId: string },
   execution: { workflowId: string; temporalRunId: string | null },
@@ -170,7 +170,7 @@ async function insertClaim(
 
 // Another execution of the same wake: our own lost acknowledgement, or a stranger, which the ledger counts.
 async function meetClaim(
-  tx: Tx,
+  tx: SqlTx,
   execution: Execution,
   wake: { agentId: string; messageId: string },
 ): Promise<ClaimOutcome> {

@@ -5,7 +5,7 @@ import { computeEnding, type CloseReason, type RequestRecord, type StepRecord } 
 import { declaredKinds, planSteps, type Step } from '../../workflows/policy/steps';
 import type { RoomDraft } from './draft';
 import type { LockedRun } from './runs';
-import type { Tx } from './transaction';
+import type { SqlTx } from './transaction';
 
 export interface RecordedStep extends StepRecord {
   readonly effectId: string | null;
@@ -19,7 +19,7 @@ export interface RecordedStep extends StepRecord {
  * here, in the same statement, beside those of the steps that had none.
  */
 export async function closeLockedRun(
-  tx: Tx,
+  tx: SqlTx,
   draft: RoomDraft,
   run: LockedRun,
   reason: CloseReason,
@@ -66,13 +66,13 @@ export async function closeLockedRun(
 }
 
 /** The steps of a run that have their row. Read under the run's lock, they can't change. */
-export async function loadSteps(tx: Tx, runId: string): Promise<RecordedStep[]> {
+export async function loadSteps(tx: SqlTx, runId: string): Promise<RecordedStep[]> {
   return tx.$queryRaw<RecordedStep[]>`
     SELECT step_key AS key, state, code, effect_id AS "effectId" FROM run_steps WHERE run_id = ${runId}`;
 }
 
 /** Writes the row of one step. The primary key is the last guard behind the run's lock. */
-export async function insertStep(tx: Tx, runId: string, step: Step, record: RecordedStep): Promise<void> {
+export async function insertStep(tx: SqlTx, runId: string, step: Step, record: RecordedStep): Promise<void> {
   await tx.$executeRaw`
     INSERT INTO run_steps (run_id, step_key, position, kind, state, code, effect_id)
     VALUES (${runId}, ${step.key}, ${step.position}, ${step.kind}, ${record.state}, ${record.code}, ${record.effectId})`;
@@ -90,7 +90,7 @@ function stepColumns(step: Step, record: RecordedStep) {
 }
 
 async function loadRequests(
-  tx: Tx,
+  tx: SqlTx,
   runId: string,
 ): Promise<{ records: RequestRecord[]; limit: number; retryAt: Date | null }> {
   const rows = await tx.$queryRaw<(RequestRecord & { retryAt: Date | null; ownerSupplied: boolean })[]>`

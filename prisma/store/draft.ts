@@ -1,8 +1,8 @@
 // What a transaction adds to a room, gathered first and written at its end: the door's batch and a run's step alike.
-// The room's row is locked last and once, so its lock is held for two statements and numbers come in commit order.
+// The room's row is locked last and once, so its lock is held for one statement and numbers come in commit order.
 
 import type { MemoryCategory, MemoryVisibility, SuppressedReason, TaskPriority } from '../../workflows/contract';
-import type { Tx } from './transaction';
+import type { SqlTx } from './transaction';
 import { newId } from './ids';
 
 /** The channel on which the dispatcher hears that wakes are pending. A hint: the table is the truth. */
@@ -149,7 +149,7 @@ export class RoomDraft {
    * under it, so that within a room neither seq nor time ever runs backwards. Nothing that takes another lock may come
    * after it. A resource made here, whose time is null, gets the time of its event.
    */
-  async append(tx: Tx): Promise<AppendedEvent[]> {
+  async append(tx: SqlTx): Promise<AppendedEvent[]> {
     if (this.isEmpty) return [];
     const rows = this.rows();
     // Notifying costs a lock on commit, so it is done only when a wake is pending.

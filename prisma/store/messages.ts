@@ -9,7 +9,7 @@ import { publicReason } from './gates';
 import { newId } from './ids';
 import { gateOf, loadRoster, type RoomForWrite, type RosterAgent } from './roster';
 import { pageOf, type Page, type PageRequest } from './paging';
-import type { Reader, Tx } from './transaction';
+import type { Reader, SqlTx } from './transaction';
 
 /** A wake as whoever posted the message is told of it. */
 export interface CausedWake {
@@ -44,7 +44,7 @@ export interface MessageToPost {
  * @throws InvalidInput when a slug in `mentions` is on no roster, or more than ten agents would be woken.
  */
 export async function stageMessage(
-  tx: Tx,
+  tx: SqlTx,
   draft: RoomDraft,
   room: RoomForWrite,
   message: MessageToPost,
@@ -163,7 +163,7 @@ export function stageSuppressed(
 }
 
 /** One hop above the newest message addressed to an agent: the depth at which its own key posts. */
-export async function hopOfAgentPost(tx: Tx, roomId: string, agentId: string): Promise<number> {
+export async function hopOfAgentPost(tx: SqlTx, roomId: string, agentId: string): Promise<number> {
   const [newest] = await tx.$queryRaw<{ hop: number }[]>`
     SELECT m.hop FROM message_addressees a JOIN messages m ON m.id = a.message_id
     WHERE a.room_id = ${roomId} AND a.agent_id = ${agentId} ORDER BY a.seq DESC LIMIT 1`;

@@ -11,7 +11,7 @@ import { RoomDraft } from './draft';
 import { Fenced } from './errors';
 import { refuseStranger, lockOwnRun, lockOwnRunAndSurroundings, type LockedRun } from './runs';
 import { roomView, type RoomView } from './room-view';
-import { inTransaction, type Db, type Tx } from './transaction';
+import { inSqlTransaction, type Db, type SqlTx } from './transaction';
 
 /** The agent's model, and its key, still sealed. */
 export interface ModelTarget {
@@ -73,7 +73,7 @@ export async function claimRequest(
   runId: string,
   render: (view: RoomView) => { context: RenderedContext; manifest: Record<string, unknown> },
 ): Promise<RequestClaim> {
-  const claim = await inTransaction(db, async (tx): Promise<RequestClaim | 'not_mine'> => {
+  const claim = await inSqlTransaction(db, async (tx): Promise<RequestClaim | 'not_mine'> => {
     const own = await lockOwnRunAndSurroundings(tx, execution, runId);
     if (!own) return 'not_mine';
     const { run, around } = own;
@@ -136,7 +136,7 @@ export async function endRequest(
   const reply = result.reply === null ? null : JSON.stringify(result.reply);
   const sha256 = reply === null ? null : createHash('sha256').update(reply).digest('hex');
   const keyRejected = result.code === 'key_rejected';
-  const ended = await inTransaction(db, async (tx) => {
+  const ended = await inSqlTransaction(db, async (tx) => {
     const rows = await tx.$queryRaw<{ reply: DeclaredReply | null; sha256: string | null; rights: Rights | null }[]>`
       WITH run AS (
         UPDATE runs SET
@@ -173,7 +173,7 @@ export async function endRequest(
 
 // Nothing was updated: the run is closed, or another execution's. A reply stored before it closed is still its reply.
 async function storedOrFenced(db: Db, execution: Execution, runId: string): Promise<StoredReply> {
-  const run = await inTransaction(db, (tx) => lockOwnRun(tx, execution, runId));
+  const run = await inSqlTransaction(db, (tx) => lockOwnRun(tx, execution, runId));
   if (!run) return refuseStranger(db, runId);
   if (run.reply === null || run.replySha256 === null || run.rights === null) throw new Fenced('closed');
   return { reply: run.reply, sha256: run.replySha256, rights: run.rights };
@@ -181,7 +181,7 @@ async function storedOrFenced(db: Db, execution: Execution, runId: string): Prom
 
 // With the room as it stands, for the first request of a run; every later one sends the context that this one stored.
 async function loadTarget(
-  tx: Tx,
+  tx: SqlTx,
   run: LockedRun,
 ): Promise<{ target: ModelTarget; last: LastRequest | null; view: RoomView | null }> {
   const view = run.context === null ? Prisma.sql`(${roomView(run)})` : Prisma.sql`NULL::jsonb`;
@@ -207,7 +207,7 @@ interface LastRequest {
   readonly outcome: string;
 }
 
-async function markUnanswered(tx: Tx, runId: string): Promise<void> {
+async function markUnanswered(tx: SqlTx, runId: string): Promise<void> {
   await tx.$executeRaw`
     UPDATE model_requests SET outcome = 'unknown', code = 'unknown', ended_at = clock_timestamp()
     WHERE run_id = ${runId} AND outcome = 'in_flight'`;

@@ -4,7 +4,7 @@ import type { Rights, Right, SuppressedReason } from '../../workflows/contract';
 import { foldName } from './addressing';
 import { Conflict, NotFound } from './errors';
 import { shutGate } from './gates';
-import { type Reader, type Tx } from './transaction';
+import { type SqlTx, type Tx } from './transaction';
 
 /** A room as a writer finds it, its company's membership locked so that leaving waits for the write. */
 export interface RoomForWrite {
@@ -38,7 +38,7 @@ export const PRESETS: Readonly<Record<'supervised' | 'careful' | 'autonomous', R
  * Locks a company's membership of a room for sharing and returns the room.
  * @throws NotFound when the company is no member, as if the room did not exist; Conflict when it is closed.
  */
-export async function lockRoomForWrite(tx: Tx, roomId: string, companyId: string): Promise<RoomForWrite> {
+export async function lockRoomForWrite(tx: SqlTx, roomId: string, companyId: string): Promise<RoomForWrite> {
   const members = await tx.$queryRaw<unknown[]>`
     SELECT 1 AS locked FROM room_members
     WHERE room_id = ${roomId} AND company_id = ${companyId} AND left_at IS NULL FOR SHARE`;
@@ -53,7 +53,7 @@ export async function lockRoomForWrite(tx: Tx, roomId: string, companyId: string
 }
 
 /** The agents on a room's roster whose companies are members. */
-export async function loadRoster(reader: Reader, roomId: string): Promise<RosterAgent[]> {
+export async function loadRoster(reader: SqlTx, roomId: string): Promise<RosterAgent[]> {
   return reader.$queryRaw<RosterAgent[]>`
     SELECT a.id AS "agentId", a.slug, a.name, a.company_id AS "companyId", a.always_on AS "alwaysOn",
            a.paused_at IS NOT NULL AS "agentPaused", c.suspended_at IS NOT NULL AS "companySuspended",
@@ -137,7 +137,7 @@ export async function addToRoster(
  * Locks an agent's place on a roster for sharing, so that removal and a change of rights wait for the write, and returns
  * its rights; null when it is not on the roster.
  */
-export async function lockRights(tx: Tx, roomId: string, agentId: string): Promise<Rights | null> {
+export async function lockRights(tx: SqlTx, roomId: string, agentId: string): Promise<Rights | null> {
   const [row] = await tx.$queryRaw<Parameters<typeof rightsOf>[0][]>`
     SELECT right_reply AS "rightReply", right_memory AS "rightMemory", right_task_update AS "rightTaskUpdate",
            right_task_send AS "rightTaskSend"

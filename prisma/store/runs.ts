@@ -14,7 +14,7 @@ import { closeLockedRun, insertStep, type RecordedStep } from './closing';
 import { RoomDraft, type Author } from './draft';
 import { Fenced } from './errors';
 import { rightsOf, type RoomForWrite } from './roster';
-import { inStatement, inTransaction, type Db, type Tx } from './transaction';
+import { inStatement, inSqlTransaction, type Db, type SqlTx } from './transaction';
 
 /** A run's row while its lock is held. */
 export interface LockedRun {
@@ -66,7 +66,7 @@ export async function actOnce(
   runId: string,
   stepKey: string,
   effect: (context: {
-    tx: Tx;
+    tx: SqlTx;
     draft: RoomDraft;
     run: LockedRun;
     around: Surroundings;
@@ -74,7 +74,7 @@ export async function actOnce(
     step: Step;
   }) => Promise<Effect>,
 ): Promise<StepOutcome> {
-  const outcome = await inTransaction(db, async (tx): Promise<StepOutcome | 'not_mine'> => {
+  const outcome = await inSqlTransaction(db, async (tx): Promise<StepOutcome | 'not_mine'> => {
     const own = await lockOwnRunAndSurroundings(tx, execution, runId);
     if (!own) return 'not_mine';
     const { run, around, done } = own;
@@ -121,7 +121,7 @@ export async function closeRun(
   reason: CloseReason,
   cancelled: { by: string; why: string } | null = null,
 ): Promise<Ending> {
-  const ending = await inTransaction(db, async (tx): Promise<Ending | 'not_mine'> => {
+  const ending = await inSqlTransaction(db, async (tx): Promise<Ending | 'not_mine'> => {
     const run = await lockOwnRun(tx, execution, runId);
     if (!run) return 'not_mine';
     if (run.ending !== null) return run.ending;
@@ -139,14 +139,14 @@ export async function closeRun(
  * @throws Fenced `not_mine`
  */
 export async function findEnding(db: Db, execution: Execution, runId: string): Promise<Ending | null> {
-  const run = await inTransaction(db, (tx) => lockOwnRun(tx, execution, runId));
+  const run = await inSqlTransaction(db, (tx) => lockOwnRun(tx, execution, runId));
   if (!run) throw new Fenced('not_mine');
   return run.ending;
 }
 
 /** Ends an open run that no execution will end. Returns false when it was closed already. */
 export async function closeAsLost(db: Db, runId: string): Promise<boolean> {
-  return inTransaction(db, async (tx) => {
+  return inSqlTransaction(db, async (tx) => {
     const run = await loadLockedRun(tx, runId);
     if (run.state === 'closed') return false;
     const draft = new RoomDraft(run.roomId);
@@ -163,7 +163,7 @@ export async function refuseStranger(db: Db, runId: string): Promise<never> {
 }
 
 /** Locks the run's row if this execution owns it; undefined otherwise. */
-export async function lockOwnRun(tx: Tx, execution: Execution, runId: string): Promise<LockedRun | undefined> {
+export async function lockOwnRun(tx: SqlTx, execution: Execution, runId: string): Promise<LockedRun | undefined> {
   const [run] = await tx.$queryRaw<LockedRun[]>`
     SELECT id, agent_id AS "agentId", message_id AS "messageId", room_id AS "roomId", company_id AS "companyId", state,
            ending, on_crash AS "onCrash", hop, context, reply, reply_sha256 AS "replySha256", rights
@@ -174,7 +174,7 @@ export async function lockOwnRun(tx: Tx, execution: Execution, runId: string): P
 }
 
 /** Locks a run's row whoever owns it. */
-export async function loadLockedRun(tx: Tx, runId: string): Promise<LockedRun> {
+export async function loadLockedRun(tx: SqlTx, runId: string): Promise<LockedRun> {
   const [run] = await tx.$queryRaw<LockedRun[]>`
     SELECT id, agent_id AS "agentId", message_id AS "messageId", room_id AS "roomId", company_id AS "companyId", state,
            ending, on_crash AS "onCrash", hop, context, reply, reply_sha256 AS "replySha256", rights
@@ -197,7 +197,7 @@ export interface OwnRun {
  * that had to wait for a lock would read the rest as it was before the wait.
  */
 export async function lockOwnRunAndSurroundings(
-  tx: Tx,
+  tx: SqlTx,
   execution: Execution,
   runId: string,
 ): Promise<OwnRun | undefined> {

@@ -4,14 +4,22 @@
 //   a response may be replaced until the sender's verdict (accepted | rejected), which is final
 
 import type { TaskOutcome, TaskPriority } from '../../workflows/contract';
-import type { Task } from '../generated/client';
+import { Prisma, type Task } from '../generated/client';
 import type { Author, RoomDraft } from './draft';
 import { Conflict, InvalidInput, NotAllowed, NotFound } from './errors';
 import { newId } from './ids';
 import { stageAddressed, type StagedMessage } from './messages';
 import { byId, pageOf, type Page, type PageRequest } from './paging';
 import { loadRoster, type RoomForWrite } from './roster';
-import type { Reader, Tx } from './transaction';
+import type { Reader, SqlTx } from './transaction';
+
+/** A row as Prisma's model names its columns. */
+const TASK_COLUMNS = Prisma.sql`
+  id, room_id AS "roomId", card_message_id AS "cardMessageId", sender_kind AS "senderKind", sender_id AS "senderId",
+  sender_name AS "senderName", sender_company_id AS "senderCompanyId", recipient_agent_id AS "recipientAgentId", goal,
+  acceptance_criteria AS "acceptanceCriteria", priority, deadline, memory_refs AS "memoryRefs", attachments, state,
+  result, response_message_id AS "responseMessageId", responded_at AS "respondedAt", verdict,
+  verdict_note AS "verdictNote", verdict_at AS "verdictAt", run_id AS "runId", created_at AS "createdAt"`;
 
 export interface TaskToSend {
   readonly sender: Author;
@@ -35,7 +43,7 @@ export interface TaskToSend {
  * @throws NotFound when nobody on the roster has that slug; InvalidInput when a memory entry it refers to can't be read.
  */
 export async function stageTask(
-  tx: Tx,
+  tx: SqlTx,
   draft: RoomDraft,
   room: RoomForWrite,
   task: TaskToSend,
@@ -106,7 +114,7 @@ export async function stageTask(
  * @throws NotFound when there is no such task in this room; NotAllowed when it was sent to somebody else; Conflict after the verdict.
  */
 export async function respondToTask(
-  tx: Tx,
+  tx: SqlTx,
   draft: RoomDraft,
   room: RoomForWrite,
   response: {
@@ -153,7 +161,7 @@ export async function respondToTask(
  * @throws NotFound, NotAllowed (not the sender, nor a person of its company), Conflict (no response yet, or judged already).
  */
 export async function judgeTask(
-  tx: Tx,
+  tx: SqlTx,
   draft: RoomDraft,
   room: RoomForWrite,
   judgement: { judge: Author; taskId: string; verdict: 'accepted' | 'rejected'; note: string | null },
@@ -180,11 +188,9 @@ export async function judgeTask(
 }
 
 /** Moves a pending task to in_progress and stages the event, once; does nothing to any other task. */
-export async function startTask(tx: Tx, draft: RoomDraft, taskId: string, agent: Author): Promise<void> {
-  const [started] = await tx.task.updateManyAndReturn({
-    where: { id: taskId, state: 'pending' },
-    data: { state: 'in_progress' },
-  });
+export async function startTask(tx: SqlTx, draft: RoomDraft, taskId: string, agent: Author): Promise<void> {
+  const [started] = await tx.$queryRaw<Task[]>`
+    UPDATE tasks SET state = 'in_progress' WHERE id = ${taskId} AND state = 'pending' RETURNING ${TASK_COLUMNS}`;
   if (!started) return;
   draft.addEvent({ type: 'task_started', author: agent, subjectId: taskId, data: taskResource(started) });
 }
@@ -249,29 +255,24 @@ export function isOpen(task: { state: string }): boolean {
 }
 
 /** Locks a task of this room. @throws NotFound */
-export async function lockTask(tx: Tx, roomId: string, taskId: string): Promise<Task> {
-  const [locked] = await tx.$queryRaw<{ id: string }[]>`
-    SELECT id FROM tasks WHERE id = ${taskId} AND room_id = ${roomId} FOR NO KEY UPDATE`;
-  const task = locked && (await tx.task.findUnique({ where: { id: locked.id } }));
+export async function lockTask(tx: SqlTx, roomId: string, taskId: string): Promise<Task> {
+  const [task] = await tx.$queryRaw<Task[]>`
+    SELECT ${TASK_COLUMNS} FROM tasks WHERE id = ${taskId} AND room_id = ${roomId} FOR NO KEY UPDATE`;
   if (!task) throw new NotFound('no such task in this room');
   return task;
 }
 
-async function clock(tx: Tx): Promise<Date> {
+async function clock(tx: SqlTx): Promise<Date> {
   const [row] = await tx.$queryRaw<{ at: Date }[]>`SELECT clock_timestamp()::timestamptz(3) AS at`;
   return (row as { at: Date }).at;
 }
 
-async function checkMemoryRefs(tx: Tx, roomId: string, task: TaskToSend): Promise<void> {
+async function checkMemoryRefs(tx: SqlTx, roomId: string, task: TaskToSend): Promise<void> {
   if (task.memoryRefs.length === 0) return;
-  const found = await tx.memoryEntry.findMany({
-    where: {
-      id: { in: [...task.memoryRefs] },
-      roomId,
-      OR: [{ visibility: 'shared' }, { companyId: task.sender.companyId }],
-    },
-    select: { id: true },
-  });
+  const found = await tx.$queryRaw<{ id: string }[]>`
+    SELECT id FROM memory_entries
+    WHERE id = ANY(${[...task.memoryRefs]}::text[]) AND room_id = ${roomId}
+      AND (visibility = 'shared' OR company_id = ${task.sender.companyId})`;
   const known = new Set(found.map((entry) => entry.id));
   const unknown = task.memoryRefs.findIndex((id) => !known.has(id));
   if (unknown >= 0) throw new InvalidInput('no such memory entry in this room', `/memory_refs/${unknown}`);

@@ -2,9 +2,15 @@
 
 import type { Prisma, PrismaClient } from '../generated/client';
 import { Transient } from './errors';
+import { SQL_ONLY } from './sql-transaction';
 
 export type Db = PrismaClient;
 export type Tx = Prisma.TransactionClient;
+/**
+ * What the store's own SQL needs of a transaction. Prisma's transactions have it too, so what takes one of these runs in
+ * either kind.
+ */
+export type SqlTx = Pick<Tx, '$queryRaw' | '$executeRaw'>;
 /** Where a read runs: in the caller's transaction, or on its own. */
 export type Reader = PrismaClient | Tx;
 
@@ -46,9 +52,18 @@ const TRANSIENT_TEXTS =
  * @throws Transient when Postgres did not answer (the outcome is then unknown), or whatever `work` threw.
  */
 export async function inTransaction<T>(db: Db, work: (tx: Tx) => Promise<T>): Promise<T> {
+  return retried(() => db.$transaction(work));
+}
+
+/** As `inTransaction`, for the hot path: `work` sends SQL of the store's own and nothing else. */
+export async function inSqlTransaction<T>(db: Db, work: (tx: SqlTx) => Promise<T>): Promise<T> {
+  return retried(() => db.$transaction(work, SQL_ONLY));
+}
+
+async function retried<T>(run: () => Promise<T>): Promise<T> {
   for (let attempt = 1; ; attempt += 1) {
     try {
-      return await db.$transaction(work);
+      return await run();
     } catch (error) {
       if (attempt < ROLLED_BACK_TRIES && ROLLED_BACK.has(sqlStateOf(error) ?? '')) continue;
       throw translate(error);

@@ -8,7 +8,7 @@ import type { SuppressedReason } from '../../workflows/contract';
 import { RoomDraft } from './draft';
 import { shutGate, type GateFacts } from './gates';
 import { stageSuppressed } from './messages';
-import { inTransaction, type Db, type Tx } from './transaction';
+import { inSqlTransaction, type Db, type SqlTx } from './transaction';
 
 /** A wake whose workflow is to be started. */
 export interface DeliveredWake {
@@ -37,7 +37,7 @@ const UNCLAIMED_GRACE_SECONDS = 20;
  * written in one transaction, before anything is started; each wake is leased to this caller for a few seconds.
  */
 export async function deliverWakes(db: Db, limit: number): Promise<DeliveredWake[]> {
-  return inTransaction(db, async (tx) => {
+  return inSqlTransaction(db, async (tx) => {
     const due = await tx.$queryRaw<DueWake[]>`
       SELECT w.id, w.agent_id AS "agentId", w.message_id AS "messageId", w.room_id AS "roomId",
              w.company_id AS "companyId", w.state, w.hop, r.hop_limit AS "hopLimit",
@@ -53,7 +53,7 @@ export async function deliverWakes(db: Db, limit: number): Promise<DeliveredWake
       JOIN room_members m ON m.room_id = w.room_id AND m.company_id = w.company_id
       JOIN room_agents ra ON ra.room_id = w.room_id AND ra.agent_id = w.agent_id
       LEFT JOIN model_keys k ON k.id = a.model_key_id
-      WHERE w.state IN ('pending', 'delivered') AND w.started_at IS NULL AND w.due_at <= clock_timestamp()
+      WHERE (w.state = 'pending' OR w.state = 'delivered') AND w.started_at IS NULL AND w.due_at <= clock_timestamp()
       ORDER BY w.due_at LIMIT ${limit}
       FOR NO KEY UPDATE OF w SKIP LOCKED`;
     if (due.length === 0) return [];
@@ -118,7 +118,7 @@ type Suppressed = DueWake & { reason: SuppressedReason };
 
 // One statement. The rooms' rows are locked in one order; under that lock each room's allowance is spent for as many of
 // its wakes, oldest first, as it still pays for. Returns the ids of the wakes to start.
-async function lease(tx: Tx, open: readonly DueWake[], again: readonly DueWake[]): Promise<Set<string>> {
+async function lease(tx: SqlTx, open: readonly DueWake[], again: readonly DueWake[]): Promise<Set<string>> {
   const wanted = open.map((wake, n) => ({ id: wake.id, room_id: wake.roomId, n }));
   const leased = await tx.$queryRaw<{ id: string }[]>`
     WITH wanted AS (
@@ -139,13 +139,13 @@ async function lease(tx: Tx, open: readonly DueWake[], again: readonly DueWake[]
   return new Set(leased.map((wake) => wake.id));
 }
 
-async function lockRooms(tx: Tx, wakes: readonly DueWake[]): Promise<void> {
+async function lockRooms(tx: SqlTx, wakes: readonly DueWake[]): Promise<void> {
   await tx.$queryRaw`
     SELECT 1 AS locked FROM rooms WHERE id = ANY(${wakes.map((wake) => wake.roomId)}::text[])
     ORDER BY id FOR NO KEY UPDATE`;
 }
 
-async function suppressWakes(tx: Tx, suppressed: readonly Suppressed[]): Promise<void> {
+async function suppressWakes(tx: SqlTx, suppressed: readonly Suppressed[]): Promise<void> {
   if (suppressed.length === 0) return;
   const rows = JSON.stringify(suppressed.map(({ id, reason }) => ({ id, reason })));
   await tx.$executeRaw`

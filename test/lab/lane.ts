@@ -56,7 +56,8 @@ export async function openLane(
   const deaths = join(servers.scratch, `deaths-${way}.jsonl`);
   let victim: Victim | null = null;
   let spare: Victim | null = null;
-  const given = new AbortController();
+  const waiting = new Set<AbortController>();
+  let stopped = false;
 
   const launch = (quiet: boolean): Victim =>
     startVictim({
@@ -75,7 +76,7 @@ export async function openLane(
     });
 
   const startWorker = async (quiet = false): Promise<void> => {
-    if (given.signal.aborted) throw new Error('given up');
+    if (stopped) throw new Error('given up');
     if (victim === null) {
       victim = spare ?? launch(quiet);
       spare = null;
@@ -95,11 +96,21 @@ export async function openLane(
     return { room, messageId, handle };
   };
 
+  // A call that is still waiting when the connection closes would fail where nobody hears it.
+  const waitForEnd = async (handle: WorkflowHandle): Promise<void> => {
+    const call = new AbortController();
+    waiting.add(call);
+    try {
+      await client.withAbortSignal(call.signal, () => handle.result());
+    } finally {
+      waiting.delete(call);
+    }
+  };
+
   const settle = (job: BegunJob): Promise<boolean> =>
     within(times.settleMs, async (isOver) => {
       while (isRoomWay(way) && (await rooms.findRun(job.messageId)) === null && !isOver()) await pause(LOOK_EVERY_MS);
-      // A call that is still waiting when the connection closes would fail where nobody hears it.
-      if (!isOver()) await client.withAbortSignal(given.signal, () => job.handle.result());
+      if (!isOver()) await waitForEnd(job.handle);
     });
 
   const askWhatIsLeft = async (job: BegunJob): Promise<Observation['next']> => {
@@ -170,7 +181,8 @@ export async function openLane(
     settle,
     die,
     stop: async () => {
-      given.abort();
+      stopped = true;
+      for (const call of waiting) call.abort();
       await Promise.all([victim?.end(), spare?.end()]);
       await rooms.close();
       await database.drop();

@@ -33,16 +33,16 @@ export function watchDeps(deps: ActivityDeps, pass: Pass): ActivityDeps {
 /** The first transaction of each activity is the step; a later one (storing the answer, counting) opens no window. */
 function watchTransactions(db: Db, pass: Pass): Db {
   const begun = new WeakSet<Context>();
-  const transact = async <T>(work: (tx: Tx) => Promise<T>): Promise<T> => {
+  const transact = async <T>(work: (tx: Tx) => Promise<T>, options?: object): Promise<T> => {
     const context = Context.current();
     const step = begun.has(context) ? undefined : STEP_OF[context.info.activityType];
     begun.add(context);
-    if (step === undefined) return db.$transaction(work);
+    if (step === undefined) return db.$transaction(work, options);
     const result = await db.$transaction(async (tx) => {
       const worked = await work(tx);
       await pass(`${step}:inside`, currentWorkflowId());
       return worked;
-    });
+    }, options);
     await pass(`${step}:between`, currentWorkflowId());
     return result;
   };

@@ -107,7 +107,7 @@ function windowsOf(activity: string, committed: number): { inside: string; commi
 
 function watchTransactions(db: Db, pass: Pass, cutWhenDue: CutWhenDue | null): Db {
   const commits = new WeakMap<Context, number>();
-  const transact = async <T>(work: (tx: Tx) => Promise<T>): Promise<T> => {
+  const transact = async <T>(work: (tx: Tx) => Promise<T>, options?: object): Promise<T> => {
     const { activity, workflowId, context } = inActivity();
     const committed = commits.get(context) ?? 0;
     const windows = windowsOf(activity, committed);
@@ -116,7 +116,7 @@ function watchTransactions(db: Db, pass: Pass, cutWhenDue: CutWhenDue | null): D
       if (windows) await pass(`${activity}:${windows.inside}`, workflowId);
       await cutWhenDue?.(tx, workflowId, { activity, transaction: committed + 1 });
       return worked;
-    });
+    }, options);
     commits.set(context, committed + 1);
     if (windows) await pass(`${activity}:${windows.committed}`, workflowId);
     return result;

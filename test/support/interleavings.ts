@@ -158,7 +158,8 @@ export class Player {
       await this.carryOut(command, runId ?? 'run_nobody_knows');
     } catch (error) {
       if (isFenced(error, 'not_mine')) {
-        if (runId !== undefined) this.trace.countFenced(runId);
+        // A look acts on nothing, and counts nobody.
+        if (runId !== undefined && command.kind !== 'look') this.trace.countFenced(runId);
       } else if (!isFenced(error, 'closed') && !isExpected(error)) {
         this.trace.unexpected.push(`${command.kind}: ${describe(error)}`);
       }

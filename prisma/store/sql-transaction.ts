@@ -1,0 +1,78 @@
+// The store's own SQL sent straight through `pg`, past Prisma, on the same pool: for what a run does. Every statement is
+// prepared once per connection, so that Postgres plans it once and not at every call.
+//
+// Measured: a transaction of four small statements takes 0.4 ms this way and 3.5 ms through Prisma; planning alone was two
+// thirds of Postgres's CPU for a run.
+
+import pg from 'pg';
+import { Prisma, type PrismaClient } from '../generated/client';
+import type { SqlTx } from './transaction';
+
+/** More than the store has; a text beyond it is sent unprepared, so that no caller can fill the server's memory. */
+const PREPARED_LIMIT = 300;
+
+/** As Prisma reads them: int8 is a bigint. */
+const TYPES = new pg.TypeOverrides();
+TYPES.setTypeParser(pg.types.builtins.INT8, BigInt);
+
+const names = new Map<string, string>();
+
+/** Said to `$transaction`: `work` sends SQL of its own and uses no model. */
+export const SQL_ONLY = {} as const;
+
+/**
+ * A Prisma client whose own SQL goes straight to the pool: outside of a transaction always, and in those that are opened
+ * with `SQL_ONLY`.
+ */
+export function withDirectSql(prisma: PrismaClient, pool: pg.Pool): PrismaClient {
+  const { $queryRaw, $executeRaw } = sqlOn(pool);
+  const transact = (work: unknown, options?: unknown): unknown =>
+    options === SQL_ONLY
+      ? runDirectly(pool, work as (tx: SqlTx) => Promise<unknown>)
+      : (prisma.$transaction as (...args: unknown[]) => unknown)(work, options);
+  const own: Readonly<Record<string | symbol, unknown>> = { $queryRaw, $executeRaw, $transaction: transact };
+  return new Proxy(prisma, {
+    get: (target, name) => own[name] ?? (Reflect.get(target, name, target) as unknown),
+  });
+}
+
+async function runDirectly<T>(pool: pg.Pool, work: (tx: SqlTx) => Promise<T>): Promise<T> {
+  const client = await pool.connect();
+  let lost: Error | undefined;
+  try {
+    await client.query('BEGIN');
+    const result = await work(sqlOn(client));
+    // A transaction that failed inside is rolled back by COMMIT, without an error.
+    const { command } = await client.query('COMMIT');
+    if (command !== 'COMMIT') throw new Error('a statement failed and its error was swallowed');
+    return result;
+  } catch (error) {
+    await client.query('ROLLBACK').catch((failure: Error) => (lost = failure));
+    throw error;
+  } finally {
+    client.release(lost);
+  }
+}
+
+function sqlOn(queryable: Pick<pg.Pool, 'query'> | pg.PoolClient): SqlTx {
+  const send = async (strings: TemplateStringsArray | Prisma.Sql, values: readonly unknown[]) => {
+    const { text, values: flat } = strings instanceof Prisma.Sql ? strings : Prisma.sql(strings, ...values);
+    const name = nameOf(text);
+    return queryable.query({ text, values: flat, types: TYPES, ...(name === undefined ? {} : { name }) });
+  };
+  const tx = {
+    $queryRaw: async (strings: TemplateStringsArray, ...values: unknown[]) => (await send(strings, values)).rows,
+    $executeRaw: async (strings: TemplateStringsArray, ...values: unknown[]) =>
+      (await send(strings, values)).rowCount ?? 0,
+  };
+  return tx as unknown as SqlTx;
+}
+
+function nameOf(text: string): string | undefined {
+  const known = names.get(text);
+  if (known !== undefined) return known;
+  if (names.size >= PREPARED_LIMIT) return undefined;
+  const name = `s${names.size}`;
+  names.set(text, name);
+  return name;
+}
