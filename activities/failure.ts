@@ -18,7 +18,10 @@ export function translateFailures<Args extends unknown[], Result>(
     try {
       return await work(...args);
     } catch (error) {
-      throw toFailure(activity, error, log);
+      const failure = toFailure(activity, error, log);
+      // A stack says where this machine keeps its code, in every history that meets it; ours say all in their message.
+      if (failure instanceof ApplicationFailure) failure.stack = '';
+      throw failure;
     }
   };
 }

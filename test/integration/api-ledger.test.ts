@@ -152,7 +152,7 @@ test('a run shows its ledger to its own company, and to others that it was', asy
       }),
     ],
   });
-  // C72: exact on the wire, not only after parsing.
+  // Exact on the wire, not only after parsing.
   expect(own.text).toContain('"input_tokens":3000000000');
   const listed = (await expectStatus(200, room.larkspur.member.get('/v1/runs?limit=200'))).data.find(
     (item: Json) => item.id === run,

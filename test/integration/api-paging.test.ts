@@ -1,4 +1,4 @@
-// Paging: every row once, in both directions, whatever is added or goes away meanwhile (C100).
+// Paging: every row once, in both directions, whatever is added or goes away meanwhile.
 
 import { RoomDraft, type Author } from '../../prisma/store/draft';
 import { newId } from '../../prisma/store/ids';

@@ -51,7 +51,7 @@ describe('a room', () => {
     expect((await host.member.get('/v1/rooms')).body.data).toContainEqual(room);
   });
 
-  test('has a slug of its own within its company (C60)', async () => {
+  test('has a slug of its own within its company', async () => {
     const body = { slug: 'plans', name: 'Plans' };
     await expectStatus(201, host.admin.post('/v1/rooms', body));
     const answers = await Promise.all(Array.from({ length: 4 }, () => host.admin.post('/v1/rooms', body)));

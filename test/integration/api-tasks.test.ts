@@ -106,7 +106,7 @@ describe('a task', () => {
     });
   });
 
-  describe('is due (C103)', () => {
+  describe('is due', () => {
     const zone = process.env['TZ'];
     afterEach(() => {
       if (zone === undefined) delete process.env['TZ'];

@@ -26,22 +26,22 @@ const SCRIBE = agents('scribe');
 
 describe('what stands before the sign', () => {
   test.each([
-    ['C47 an e-mail address', 'write to jo@scribe.example', ''],
-    ['C47 an e-mail address with dots and hyphens', 'jo.x-y@scribe', ''],
-    ['C47 a user in a bare URL', 'https://u@scribe.example', ''],
-    ['C47 a bracket', '(@scribe)', 'scribe'],
-    ['C47 a comma', 'Hi,@scribe:', 'scribe'],
-    ['C47 an ellipsis', '…@scribe', 'scribe'],
+    ['an e-mail address', 'write to jo@scribe.example', ''],
+    ['an e-mail address with dots and hyphens', 'jo.x-y@scribe', ''],
+    ['a user in a bare URL', 'https://u@scribe.example', ''],
+    ['a bracket', '(@scribe)', 'scribe'],
+    ['a comma', 'Hi,@scribe:', 'scribe'],
+    ['an ellipsis', '…@scribe', 'scribe'],
     ['a digit', 'room 5@scribe', ''],
     ['an underscore', 'my_@scribe', ''],
     ['an e-mail address in quotes', '"jo@scribe" and <jo@scribe>', ''],
     ['an e-mail address as link text', '[jo@scribe](mailto:jo@scribe.example)', ''],
-    ['C51 an accented Latin letter, composed', 'niñ@scribe'.normalize('NFC'), ''],
-    ['C51 an accented Latin letter, decomposed', 'niñ@scribe'.normalize('NFD'), ''],
+    ['an accented Latin letter, composed', 'niñ@scribe'.normalize('NFC'), ''],
+    ['an accented Latin letter, decomposed', 'niñ@scribe'.normalize('NFD'), ''],
     ['a Latin letter with marks that never compose', 'x\u0303\u0331@scribe', ''],
     ['a full-width Latin letter', 'ｎ@scribe', ''],
     ['a Latin letter in bold', 'ni**ñ**@scribe', ''],
-    ['C51 a Chinese character', '感謝@scribe', 'scribe'],
+    ['a Chinese character', '感謝@scribe', 'scribe'],
     ['a Cyrillic letter', 'привет@scribe', 'scribe'],
     ['a keycap emoji', '1\uFE0F\u20E3@scribe', 'scribe'],
     ['another sign', '@@scribe', 'scribe'],
@@ -54,10 +54,10 @@ describe('what stands before the sign', () => {
 describe('what stands after the name', () => {
   const roster = agents('sam', 'sammy');
   test.each([
-    ['C49 the longer name is its own', '@sammy hi', 'sammy'],
-    ['C49 a comma ends it', '@sam, hi', 'sam'],
-    ['C49 case is ignored', '@SAM', 'sam'],
-    ['C49 a longer word is nobody', '@sammys', ''],
+    ['the longer name is its own', '@sammy hi', 'sammy'],
+    ['a comma ends it', '@sam, hi', 'sam'],
+    ['case is ignored', '@SAM', 'sam'],
+    ['a longer word is nobody', '@sammys', ''],
     ['a digit goes on', '@sam2', ''],
     ['an underscore goes on', '@sam_2', ''],
     ['a hyphen and a letter go on', '@sam-east', ''],
@@ -76,13 +76,13 @@ describe('what stands after the name', () => {
 
 describe('code never wakes', () => {
   test.each([
-    ['C48 backtick fence', '```\n@scribe\n```', ''],
-    ['C48 tilde fence', '~~~ log\n@scribe\n~~~', ''],
-    ['C48 inline span', 'run `@scribe` now', ''],
-    ['C48 inline span with two backticks', 'run ``a ` @scribe`` now', ''],
-    ['C48 inline span over two lines', 'run `mail\n@scribe` now', ''],
-    ['C48 closed fence, then outside', '```\n@scribe\n```\n@scribe', 'scribe'],
-    ['C48 unclosed fence runs to the end', 'look:\n```\n@scribe\n\n@scribe', ''],
+    ['backtick fence', '```\n@scribe\n```', ''],
+    ['tilde fence', '~~~ log\n@scribe\n~~~', ''],
+    ['inline span', 'run `@scribe` now', ''],
+    ['inline span with two backticks', 'run ``a ` @scribe`` now', ''],
+    ['inline span over two lines', 'run `mail\n@scribe` now', ''],
+    ['closed fence, then outside', '```\n@scribe\n```\n@scribe', 'scribe'],
+    ['unclosed fence runs to the end', 'look:\n```\n@scribe\n\n@scribe', ''],
     ['unclosed tilde fence runs to the end', '~~~\na\n```\n@scribe', ''],
     ['fence with Windows line ends', '```\r\n@scribe\r\n```\r\nso', ''],
     ['fence in a list', '- a\n  ```\n  @scribe\n  ```', ''],
@@ -164,7 +164,7 @@ describe('names', () => {
     ['not across paragraphs', '@Night\n\nScribe', 'night'],
   ])('%s', (_shows, text, expected) => expect(addressed(text, roster)).toBe(expected));
 
-  test('C56 three mentions are one', () => {
+  test('three mentions are one', () => {
     expect(findMentions('@scribe @scribe\n\n- @Scribe', SCRIBE)).toEqual({ agentIds: ['scribe'] });
   });
 
@@ -176,12 +176,12 @@ describe('names', () => {
 
 describe('letters outside ASCII in the name', () => {
   test.each([
-    ['C51 an accented slug', '@stübner', 'stübner', 'stübner'],
-    ['C51 only the start of an accented slug', '@st', 'stübner', ''],
-    ['C52 stored composed, typed decomposed', '@rené'.normalize('NFD'), 'rené'.normalize('NFC'), 'rené'],
+    ['an accented slug', '@stübner', 'stübner', 'stübner'],
+    ['only the start of an accented slug', '@st', 'stübner', ''],
+    ['stored composed, typed decomposed', '@rené'.normalize('NFD'), 'rené'.normalize('NFC'), 'rené'],
     ['stored decomposed, typed composed', '@RENÉ'.normalize('NFC'), 'rené'.normalize('NFD'), 'rené'.normalize('NFD')],
     ['an accent that the slug lacks', '@rené'.normalize('NFD'), 'rene', ''],
-    ['C51 the full-width sign counts as @', '＠scribe', 'scribe', 'scribe'],
+    ['the full-width sign counts as @', '＠scribe', 'scribe', 'scribe'],
     ['the full-width sign in an address', 'jo＠scribe', 'scribe', ''],
     ['full-width letters', '＠ｓｃｒｉｂｅ', 'scribe', 'scribe'],
     ['Cyrillic in another case', '@ИВАН', 'иван', 'иван'],
@@ -286,9 +286,9 @@ describe('hostile text', () => {
 
 describe('one key on a roster', () => {
   test.each([
-    ['C52 a Cyrillic last letter', 'scribe', 'scrib\u0435'],
-    ['C52 a zero-width space inside', 'scribe', 'scr\u200Bibe'],
-    ['C52 a trailing space and a capital', 'scribe', 'Scribe '],
+    ['a Cyrillic last letter', 'scribe', 'scrib\u0435'],
+    ['a zero-width space inside', 'scribe', 'scr\u200Bibe'],
+    ['a trailing space and a capital', 'scribe', 'Scribe '],
     ['composed and decomposed', 'René'.normalize('NFC'), 'rené'.normalize('NFD')],
     ['a Greek omicron', 'tomorrow', 't\u03BFmorrow'],
     ['a Greek capital that passes for another letter than its small form', 'Night', '\u039Dight'],
@@ -382,11 +382,11 @@ describe('slugs', () => {
   });
 
   test.each([
-    ['C102 Chinese', '物語', '物語'],
-    ['C102 Cyrillic', 'Иван', 'иван'],
-    ['C102 Cyrillic', 'Ольга', 'ольга'],
-    ['C102 an emoji alone', '🚀', null],
-    ['C102 hyphens alone', '---', null],
+    ['Chinese', '物語', '物語'],
+    ['Cyrillic', 'Иван', 'иван'],
+    ['Cyrillic', 'Ольга', 'ольга'],
+    ['an emoji alone', '🚀', null],
+    ['hyphens alone', '---', null],
     ['spaces and capitals', '  Night   Scribe! ', 'night-scribe'],
     ['accents, decomposed', 'René Ünal'.normalize('NFD'), 'rené-ünal'.normalize('NFC')],
     ['full-width letters', 'Ｒｏｏｍ　７', 'room-7'],

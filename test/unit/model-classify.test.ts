@@ -73,7 +73,7 @@ describe('a structured code beside the status', () => {
     expect(judged(status, { codes })).toBe(expected);
   });
 
-  test('a 400 about the model field means the model (C31)', () => {
+  test('a 400 about the model field means the model', () => {
     expect(judged(400, { param: 'model', codes: ['invalid_request_error'] })).toBe('refused unknown_model');
     expect(judged(400, { param: 'messages', codes: ['invalid_request_error'] })).toBe('refused malformed_request');
   });
@@ -87,12 +87,12 @@ describe('words in the message decide nothing', () => {
   test.each([
     [400, 'refused malformed_request'],
     [500, 'retry server_error'],
-  ])('a %i that quotes them (C32)', (status, expected) => {
+  ])('a %i that quotes them', (status, expected) => {
     const message = 'rate limit, overloaded, 429, invalid api key, insufficient_quota, Your credit balance is too low';
     expect(judged(status, { message, codes: ['invalid_request_error'] })).toBe(expected);
   });
 
-  test('except the one sentence that is the only clue (C21), with its status and type', () => {
+  test('except the one sentence that is the only clue, with its status and type', () => {
     const message = 'Your credit balance is too low to access the API.';
     expect(judged(400, { message, codes: ['invalid_request_error'] })).toBe('refused spending_limit');
     expect(judged(400, { message, codes: [] })).toBe('refused malformed_request');

@@ -6,7 +6,7 @@ function calledUrl(input: string): string {
   return normalized.ok ? `${completionsBase(normalized.url)}/chat/completions` : 'refused';
 }
 
-describe('a base URL (C45)', () => {
+describe('a base URL', () => {
   test.each([
     ['https://m.example', 'https://m.example/v1/chat/completions'],
     ['https://m.example/', 'https://m.example/v1/chat/completions'],
@@ -63,7 +63,7 @@ describe('a base URL (C45)', () => {
   });
 });
 
-describe('a pasted model key (C44)', () => {
+describe('a pasted model key', () => {
   test.each([
     ['sk-1\n', 'sk-1'],
     [' sk-1', 'sk-1'],

@@ -149,7 +149,7 @@ describe('plain text', () => {
     '```\nmake\n```',
     'Use `reply` like this: {"reply":"say `hi`"}',
     'null',
-  ])('is the reply, and declares nothing (C38, D10): %j', (text) => {
+  ])('is the reply, and declares nothing: %j', (text) => {
     expect(parseReply(text)).toEqual(plain(text));
   });
 
@@ -158,14 +158,14 @@ describe('plain text', () => {
   });
 
   test.each(['', ' ', '\n\t', '\u200B', '\uFEFF\u2060\u00AD', '\u200D \u180E'])(
-    'is empty when nothing shows (C33): %j',
+    'is empty when nothing shows: %j',
     (text) => {
       expect(parseReply(text)).toEqual(failed('reply_empty'));
     },
   );
 });
 
-describe('a long reply (C43)', () => {
+describe('a long reply', () => {
   test.each([
     ['plain', (text: string) => text],
     ['declared', (text: string) => JSON.stringify({ reply: text, memory: MEMORY })],
@@ -188,7 +188,7 @@ describe('a long reply (C43)', () => {
   });
 });
 
-describe('reasoning in tags (C40)', () => {
+describe('reasoning in tags', () => {
   test.each([
     ['<think>canary</think>Done.', 'Done.'],
     ['\n<thinking>\ncanary\n</thinking>\n\nDone.', 'Done.'],
@@ -229,7 +229,7 @@ describe('reasoning in tags (C40)', () => {
   });
 });
 
-describe('NUL and unpaired surrogates (C41)', () => {
+describe('NUL and unpaired surrogates', () => {
   const BAD = 'a\0b\uD83Dc\uDE80d 🚀';
   const CLEAN = 'a\uFFFDb\uFFFDc\uFFFDd 🚀';
 
