@@ -7,6 +7,7 @@ import { Client, Connection } from '@temporalio/client';
 import { runLab, type LabResult } from '../lab/lab';
 import { actedTwice, isFinished, type Observation } from '../lab/observation';
 import { timesOf } from '../lab/settings';
+import { brokenExpectations } from '../lab/summary';
 import type { Way } from '../lab/ways';
 import { createTestDatabase } from '../support/database';
 import { temporalAddress } from '../support/runs';
@@ -75,4 +76,18 @@ test('claim first, on_crash resume: nothing twice, and everything is done', () =
   expect(observed.map((each) => [each.posts, each.memory, each.tasks, each.ending])).toEqual(
     POINTS.map(() => [1, 1, 1, 'replied']),
   );
+});
+
+test('the lab says so when it proves nothing, and when a claimed run acted twice', () => {
+  expect(brokenExpectations(lab)).toEqual([]);
+  const changed = (way: Way, posts: number): LabResult => ({
+    ...lab,
+    observations: lab.observations.map((each) => (each.way === way ? { ...each, posts, memory: 1, tasks: 1 } : each)),
+  });
+  // Jobs that were done again may have shown the gap too.
+  const withoutGap = { ...changed('record', 1), discarded: [] };
+  expect(brokenExpectations(withoutGap)).toEqual([expect.stringContaining('the lab proves nothing')]);
+  for (const way of ['stop', 'resume'] as const) {
+    expect(brokenExpectations(changed(way, 2))).toHaveLength(POINTS.length);
+  }
 });
