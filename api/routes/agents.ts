@@ -13,7 +13,7 @@ import {
 import { viewerOf, type CompanyCaller } from '../callers';
 import { readRoute, writeRoute, type Route } from '../route';
 import { agentBody, agentPatch } from '../schemas/bodies';
-import { slugOr } from '../schemas/common';
+import { slugOr } from '../schemas/fields';
 import { listBody, listQuery, pageRequest } from '../schemas/lists';
 
 /** Whole to its own company's people and services, and to itself; to every other agent and company, who it is. */

@@ -12,7 +12,7 @@ import { NotFound } from '../../prisma/store/errors';
 import { createKey, keyResource } from '../../prisma/store/keys';
 import { readRoute, writeRoute, type Route } from '../route';
 import { companyBody } from '../schemas/bodies';
-import { slugOr } from '../schemas/common';
+import { slugOr } from '../schemas/fields';
 import { listBody, listQuery, pageRequest } from '../schemas/lists';
 
 export const companyRoutes: readonly Route[] = [

@@ -8,7 +8,7 @@ import type { Reader } from '../../prisma/store/transaction';
 import { MEMORY_CATEGORIES, TASK_OUTCOMES } from '../../workflows/contract';
 import { viewerOf, type CompanyCaller } from '../callers';
 import { readRoute, type Route } from '../route';
-import { idOf, oneOf } from '../schemas/common';
+import { idOf, oneOf } from '../schemas/fields';
 import { z } from 'zod';
 import { listBody, listQuery, pageRequest } from '../schemas/lists';
 

@@ -13,7 +13,7 @@ import {
 import { authorOf, viewerOf } from '../callers';
 import { readRoute, writeRoute, type Route } from '../route';
 import { redemptionBody, roomBody, roomPatch } from '../schemas/bodies';
-import { slugOr } from '../schemas/common';
+import { slugOr } from '../schemas/fields';
 import { listBody, listQuery, pageRequest } from '../schemas/lists';
 
 export const roomRoutes: readonly Route[] = [

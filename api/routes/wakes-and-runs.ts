@@ -5,7 +5,7 @@ import { listWakes, loadWake } from '../../prisma/store/wake-reads';
 import { ENDINGS, WAKE_STATES } from '../../workflows/contract';
 import { viewerOf } from '../callers';
 import { readRoute, type Route } from '../route';
-import { idOf, instant, oneOf } from '../schemas/common';
+import { idOf, instant, oneOf } from '../schemas/fields';
 import { listBody, listQuery, pageRequest } from '../schemas/lists';
 
 const place = { room: idOf('room').optional(), agent: idOf('agent').optional() };

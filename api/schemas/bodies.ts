@@ -3,7 +3,7 @@
 import { z } from 'zod';
 import { HOP_LIMIT_MAX, RUN_ALLOWANCE_MAX } from '../../prisma/store/rooms';
 import { ON_CRASH, RIGHTS } from '../../workflows/contract';
-import { CHANGES_SOMETHING, changesSomething, flag, idOf, label, name, oneOf, optionalText, slug } from './common';
+import { CHANGES_SOMETHING, changesSomething, flag, idOf, label, name, oneOf, optionalText, slug } from './fields';
 
 export const companyBody = z.strictObject({ slug: slug.optional(), name });
 

@@ -2,7 +2,7 @@
 
 import { z } from 'zod';
 import { MEMORY_CATEGORIES, MEMORY_VISIBILITIES, TASK_OUTCOMES, TASK_PRIORITIES } from '../../workflows/contract';
-import { deadline, idOf, oneOf, optionalText, slug, text } from './common';
+import { deadline, idOf, oneOf, optionalText, slug, text } from './fields';
 
 /** A message may name more agents than it may wake: those who read with a key of their own. */
 const MENTIONS_LIMIT = 100;

@@ -3,7 +3,7 @@
 import { z } from 'zod';
 import type { Page, PageRequest } from '../../prisma/store/paging';
 import { decodeCursor, encodeCursor, isSeq, type CursorKey } from '../cursors';
-import { oneOf } from './common';
+import { oneOf } from './fields';
 
 const LIMIT_DEFAULT = 50;
 const LIMIT_MAX = 200;
