@@ -2,32 +2,29 @@
 
 import { InvalidInput } from '../prisma/store/errors';
 import { stageMessage } from '../prisma/store/messages';
-import { actOnce } from '../prisma/store/runs';
 import type { StepResult } from '../workflows/contract';
-import { currentExecution, type ActivityDeps } from './deps';
-import { stepResult, type StepInput } from './step';
+import type { ActivityDeps } from './deps';
+import { takeStep, type StepInput } from './step';
 
 /** Posts the stored reply, at most once for all time, one hop above the message that woke the run. */
 export function createPostReply({ db }: ActivityDeps) {
-  return async ({ run, step }: StepInput): Promise<StepResult> =>
-    stepResult(
-      await actOnce(db, currentExecution(), run, step, async ({ tx, draft, run: locked, around, reply }) => {
-        if (reply.reply === null) throw new Error('the stored reply says nothing');
-        const message = {
-          author: around.author,
-          text: reply.reply,
-          mentions: [],
-          hop: locked.hop,
-          runId: locked.id,
-          refersTo: locked.messageId,
-        };
-        try {
-          return { state: 'done', effectId: (await stageMessage(tx, draft, around.room, message)).messageId };
-        } catch (error) {
-          // It addresses more agents than a message may wake. Found before anything was staged.
-          if (error instanceof InvalidInput) return { state: 'failed', code: 'reply_invalid' };
-          throw error;
-        }
-      }),
-    );
+  return async (input: StepInput): Promise<StepResult> =>
+    takeStep(db, input, async ({ tx, draft, run: locked, around, reply }) => {
+      if (reply.reply === null) throw new Error('the stored reply says nothing');
+      const message = {
+        author: around.author,
+        text: reply.reply,
+        mentions: [],
+        hop: locked.hop,
+        runId: locked.id,
+        refersTo: locked.messageId,
+      };
+      try {
+        return { state: 'done', effectId: (await stageMessage(tx, draft, around.room, message)).messageId };
+      } catch (error) {
+        // It addresses more agents than a message may wake. Found before anything was staged.
+        if (error instanceof InvalidInput) return { state: 'failed', code: 'reply_invalid' };
+        throw error;
+      }
+    });
 }

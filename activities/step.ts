@@ -1,7 +1,10 @@
-// What every acting step takes and gives back.
+// What every acting step takes, does and gives back.
 
-import type { StepOutcome } from '../prisma/store/runs';
+import { activityInfo } from '@temporalio/activity';
+import { actOnce, type StepEffect } from '../prisma/store/runs';
+import type { Db } from '../prisma/store/transaction';
 import type { StepResult } from '../workflows/contract';
+import { currentExecution } from './deps';
 
 export interface StepInput {
   readonly run: string;
@@ -9,6 +12,12 @@ export interface StepInput {
   readonly step: string;
 }
 
-export function stepResult(outcome: StepOutcome): StepResult {
+/** The part of an attempt's time in which what did not commit is tried again: the rest is for the answer's way back. */
+const TRYING_SHARE = 0.9;
+
+/** Carries out one step through the fence. It may be the only attempt there is, so it waits out what it safely can. */
+export async function takeStep(db: Db, { run, step }: StepInput, effect: StepEffect): Promise<StepResult> {
+  const giveUpAt = Date.now() + activityInfo().startToCloseTimeoutMs * TRYING_SHARE;
+  const outcome = await actOnce(db, currentExecution(), run, step, effect, giveUpAt);
   return { state: outcome.state, ...(outcome.ending === null ? {} : { ending: outcome.ending }) };
 }

@@ -2,70 +2,54 @@
 // what it may not touch, or is not there, ends the step and leaves everything else alone.
 
 import { Conflict, InvalidInput, NotAllowed, NotFound } from '../prisma/store/errors';
-import { actOnce, type Effect } from '../prisma/store/runs';
+import type { Effect } from '../prisma/store/runs';
 import { respondToTask, stageTask } from '../prisma/store/tasks';
 import type { StepResult } from '../workflows/contract';
-import { currentExecution, type ActivityDeps } from './deps';
-import { stepResult, type StepInput } from './step';
+import type { ActivityDeps } from './deps';
+import { takeStep, type StepInput } from './step';
 
 /** Answers one declared task, at most once for all time. A task that is not this agent's ends the step `superseded`. */
 export function createUpdateTask({ db }: ActivityDeps) {
-  return async ({ run, step }: StepInput): Promise<StepResult> =>
-    stepResult(
-      await actOnce(
-        db,
-        currentExecution(),
-        run,
-        step,
-        async ({ tx, draft, run: locked, around, reply, step: planned }) => {
-          const declared = reply.task_updates[planned.index];
-          if (!declared) throw new Error('the stored reply declares no such task update');
-          const response = {
-            responder: around.author,
-            taskId: declared.task,
-            state: declared.state,
-            result: declared.result,
-            hop: locked.hop,
-            runId: locked.id,
-          };
-          return settle('superseded', async () => {
-            await respondToTask(tx, draft, around.room, response);
-            return declared.task;
-          });
-        },
-      ),
-    );
+  return async (input: StepInput): Promise<StepResult> =>
+    takeStep(db, input, async ({ tx, draft, run: locked, around, reply, step: planned }) => {
+      const declared = reply.task_updates[planned.index];
+      if (!declared) throw new Error('the stored reply declares no such task update');
+      const response = {
+        responder: around.author,
+        taskId: declared.task,
+        state: declared.state,
+        result: declared.result,
+        hop: locked.hop,
+        runId: locked.id,
+      };
+      return settle('superseded', async () => {
+        await respondToTask(tx, draft, around.room, response);
+        return declared.task;
+      });
+    });
 }
 
 /** Sends one declared task, at most once for all time. A recipient who is not on the roster ends the step `refused`. */
 export function createSendTask({ db }: ActivityDeps) {
-  return async ({ run, step }: StepInput): Promise<StepResult> =>
-    stepResult(
-      await actOnce(
-        db,
-        currentExecution(),
-        run,
-        step,
-        async ({ tx, draft, run: locked, around, reply, step: planned }) => {
-          const declared = reply.tasks_to_send[planned.index];
-          if (!declared) throw new Error('the stored reply declares no such task');
-          const task = {
-            sender: around.author,
-            to: declared.to,
-            goal: declared.goal,
-            acceptanceCriteria: declared.acceptance_criteria,
-            priority: declared.priority,
-            deadline: declared.deadline,
-            memoryRefs: [],
-            attachments: [],
-            hop: locked.hop,
-            runId: locked.id,
-            refersTo: locked.messageId,
-          };
-          return settle('refused', async () => (await stageTask(tx, draft, around.room, task)).taskId);
-        },
-      ),
-    );
+  return async (input: StepInput): Promise<StepResult> =>
+    takeStep(db, input, async ({ tx, draft, run: locked, around, reply, step: planned }) => {
+      const declared = reply.tasks_to_send[planned.index];
+      if (!declared) throw new Error('the stored reply declares no such task');
+      const task = {
+        sender: around.author,
+        to: declared.to,
+        goal: declared.goal,
+        acceptanceCriteria: declared.acceptance_criteria,
+        priority: declared.priority,
+        deadline: declared.deadline,
+        memoryRefs: [],
+        attachments: [],
+        hop: locked.hop,
+        runId: locked.id,
+        refersTo: locked.messageId,
+      };
+      return settle('refused', async () => (await stageTask(tx, draft, around.room, task)).taskId);
+    });
 }
 
 // These errors are found by reading, before anything was staged or written, so the transaction goes on.

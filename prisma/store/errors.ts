@@ -31,9 +31,15 @@ export class Gone extends Error {
   override readonly name = 'Gone';
 }
 
-/** Postgres can't answer just now; the same call may succeed later. Its outcome may be unknown. */
+/** Postgres can't answer just now; the same call may succeed later. Its outcome is unknown, unless `uncommitted`. */
 export class Transient extends Error {
   override readonly name = 'Transient';
+  /** Nothing was committed, and nothing of it ever will be. */
+  readonly uncommitted: boolean;
+  constructor(message: string, uncommitted = false) {
+    super(message);
+    this.uncommitted = uncommitted;
+  }
 }
 
 /** Another execution owns the run (`not_mine`), or the run is closed. */

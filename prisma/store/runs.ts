@@ -47,6 +47,16 @@ export type Effect =
   | { readonly state: 'done'; readonly effectId: string }
   | { readonly state: 'superseded' | 'refused' | 'failed'; readonly code: string };
 
+/** Stages a step's effect into the draft; it may read. */
+export type StepEffect = (context: {
+  tx: SqlTx;
+  draft: RoomDraft;
+  run: LockedRun;
+  around: Surroundings;
+  reply: DeclaredReply;
+  step: Step;
+}) => Promise<Effect>;
+
 export interface StepOutcome {
   readonly state: StepState;
   readonly code: string | null;
@@ -57,7 +67,8 @@ export interface StepOutcome {
 /**
  * Does one step of a run, at most once for all time, and closes the run when nothing is left to do.
  *
- * `effect` stages into the draft and may read; it may run again after a deadlock. A step done before returns its record.
+ * `effect` may run again: after a deadlock and, until `giveUpAt` (epoch ms), after
+ * whatever else is known not to have committed. A step done before returns its record.
  * @throws Fenced when another execution owns the run or the run is closed; Transient when the outcome is unknown.
  */
 export async function actOnce(
@@ -65,16 +76,10 @@ export async function actOnce(
   execution: Execution,
   runId: string,
   stepKey: string,
-  effect: (context: {
-    tx: SqlTx;
-    draft: RoomDraft;
-    run: LockedRun;
-    around: Surroundings;
-    reply: DeclaredReply;
-    step: Step;
-  }) => Promise<Effect>,
+  effect: StepEffect,
+  giveUpAt = 0,
 ): Promise<StepOutcome> {
-  const outcome = await inSqlTransaction(db, async (tx): Promise<StepOutcome | 'not_mine'> => {
+  const act = async (tx: SqlTx): Promise<StepOutcome | 'not_mine'> => {
     const own = await lockOwnRunAndSurroundings(tx, execution, runId);
     if (!own) return 'not_mine';
     const { run, around, done } = own;
@@ -105,7 +110,8 @@ export async function actOnce(
     }
     await draft.append(tx);
     return { state: record.state, code: record.code, ending };
-  });
+  };
+  const outcome = await inSqlTransaction(db, act, giveUpAt);
   if (outcome === 'not_mine') return refuseStranger(db, runId);
   return outcome;
 }

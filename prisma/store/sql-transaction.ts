@@ -18,17 +18,30 @@ TYPES.setTypeParser(pg.types.builtins.INT8, BigInt);
 const names = new Map<string, string>();
 
 /** Said to `$transaction`: `work` sends SQL of its own and uses no model. */
-export const SQL_ONLY = {} as const;
+export class SqlOnly {
+  /** What is left for this transaction, where that is less than the session's own time limits. */
+  readonly limitMs: number | undefined;
+  constructor(limitMs?: number) {
+    this.limitMs = limitMs;
+  }
+}
+
+const uncommitted = new WeakSet<object>();
+
+/** Whether this failure came before COMMIT was sent: Postgres has not committed, and never will. */
+export function isUncommitted(error: unknown): boolean {
+  return typeof error === 'object' && error !== null && uncommitted.has(error);
+}
 
 /**
  * A Prisma client whose own SQL goes straight to the pool: outside of a transaction always, and in those that are opened
- * with `SQL_ONLY`.
+ * with `SqlOnly`.
  */
 export function withDirectSql(prisma: PrismaClient, pool: pg.Pool): PrismaClient {
   const { $queryRaw, $executeRaw } = sqlOn(pool);
   const transact = (work: unknown, options?: unknown): unknown =>
-    options === SQL_ONLY
-      ? runDirectly(pool, work as (tx: SqlTx) => Promise<unknown>)
+    options instanceof SqlOnly
+      ? runDirectly(pool, work as (tx: SqlTx) => Promise<unknown>, options.limitMs)
       : (prisma.$transaction as (...args: unknown[]) => unknown)(work, options);
   const own: Readonly<Record<string | symbol, unknown>> = { $queryRaw, $executeRaw, $transaction: transact };
   return new Proxy(prisma, {
@@ -36,22 +49,41 @@ export function withDirectSql(prisma: PrismaClient, pool: pg.Pool): PrismaClient
   });
 }
 
-async function runDirectly<T>(pool: pg.Pool, work: (tx: SqlTx) => Promise<T>): Promise<T> {
-  const client = await pool.connect();
+async function runDirectly<T>(pool: pg.Pool, work: (tx: SqlTx) => Promise<T>, limitMs: number | undefined): Promise<T> {
+  const client = await pool.connect().catch((error: unknown) => {
+    throw markUncommitted(error);
+  });
   let lost: Error | undefined;
+  let committing = false;
   try {
     await client.query('BEGIN');
+    if (limitMs !== undefined) await limitStatements(client, limitMs);
     const result = await work(sqlOn(client));
+    committing = true;
     // A transaction that failed inside is rolled back by COMMIT, without an error.
     const { command } = await client.query('COMMIT');
     if (command !== 'COMMIT') throw new Error('a statement failed and its error was swallowed');
     return result;
   } catch (error) {
     await client.query('ROLLBACK').catch((failure: Error) => (lost = failure));
-    throw error;
+    throw committing ? error : markUncommitted(error);
   } finally {
     client.release(lost);
   }
+}
+
+function markUncommitted(error: unknown): unknown {
+  if (typeof error === 'object' && error !== null) uncommitted.add(error);
+  return error;
+}
+
+async function limitStatements(client: pg.PoolClient, limitMs: number): Promise<void> {
+  const limit = String(Math.max(1, Math.floor(limitMs)));
+  await client.query(
+    `SELECT set_config(name, least(setting::int, $1::int)::text, true) FROM pg_settings
+    WHERE name IN ('lock_timeout', 'statement_timeout') AND setting::int > 0`,
+    [limit],
+  );
 }
 
 function sqlOn(queryable: Pick<pg.Pool, 'query'> | pg.PoolClient): SqlTx {

@@ -2,7 +2,7 @@
 
 import type { Prisma, PrismaClient } from '../generated/client';
 import { Transient } from './errors';
-import { SQL_ONLY } from './sql-transaction';
+import { isUncommitted, SqlOnly } from './sql-transaction';
 
 export type Db = PrismaClient;
 export type Tx = Prisma.TransactionClient;
@@ -16,6 +16,10 @@ export type Reader = PrismaClient | Tx;
 
 /** How often a deadlock or a serialisation failure is tried again. Locks have one order, so even one is rare. */
 const ROLLED_BACK_TRIES = 5;
+
+/** Pauses before what did not commit is tried again: short, and growing, since whoever waits makes the queue longer. */
+const AGAIN_MS = 25;
+const AGAIN_MAX_MS = 500;
 
 /** Known not to have committed: Postgres itself rolled it back. */
 const ROLLED_BACK = new Set(['40P01', '40001']);
@@ -55,9 +59,24 @@ export async function inTransaction<T>(db: Db, work: (tx: Tx) => Promise<T>): Pr
   return retried(() => db.$transaction(work));
 }
 
-/** As `inTransaction`, for the hot path: `work` sends SQL of the store's own and nothing else. */
-export async function inSqlTransaction<T>(db: Db, work: (tx: SqlTx) => Promise<T>): Promise<T> {
-  return retried(() => db.$transaction(work, SQL_ONLY));
+/**
+ * As `inTransaction`, for the hot path: `work` sends SQL of the store's own and nothing else.
+ *
+ * Until `giveUpAt` (epoch ms), whatever kept it from sending its COMMIT is waited out here: no free connection, a lock held
+ * too long, a server that is away. None of these has committed. For callers that get one attempt.
+ */
+export async function inSqlTransaction<T>(db: Db, work: (tx: SqlTx) => Promise<T>, giveUpAt = 0): Promise<T> {
+  for (let attempt = 1; ; attempt += 1) {
+    const limitMs = attempt === 1 ? undefined : giveUpAt - Date.now();
+    try {
+      return await retried(() => db.$transaction(work, new SqlOnly(limitMs) as object));
+    } catch (error) {
+      const pauseMs = Math.min(AGAIN_MAX_MS, AGAIN_MS * 2 ** attempt) * (0.5 + Math.random() / 2);
+      const outlasts = Date.now() + pauseMs < giveUpAt;
+      if (!(error instanceof Transient && error.uncommitted && outlasts)) throw error;
+      await new Promise((resolve) => setTimeout(resolve, pauseMs));
+    }
+  }
 }
 
 async function retried<T>(run: () => Promise<T>): Promise<T> {
@@ -104,20 +123,22 @@ export function constraintOf(error: unknown): string | undefined {
 }
 
 function translate(error: unknown): unknown {
+  const uncommitted = isUncommitted(error);
   // Not `instanceof Error`: an error of another realm (a test runner's) is one too.
   const state = sqlStateOf(error);
   if (state !== undefined && (ROLLED_BACK.has(state) || TRANSIENT_STATES.test(state))) {
-    return new Transient(`Postgres could not finish (${state})`);
+    return new Transient(`Postgres could not finish (${state})`, uncommitted);
   }
   for (const layer of layersOf(error)) {
     const code = layer['code'];
     if (typeof code === 'string' && TRANSIENT_CODES.has(code))
-      return new Transient(`Postgres did not answer (${code})`);
+      return new Transient(`Postgres did not answer (${code})`, uncommitted);
     const kind = layer['kind'];
     if (typeof kind === 'string' && TRANSIENT_KINDS.has(kind))
-      return new Transient(`Postgres did not answer (${kind})`);
+      return new Transient(`Postgres did not answer (${kind})`, uncommitted);
     const message = layer['message'];
-    if (typeof message === 'string' && TRANSIENT_TEXTS.test(message)) return new Transient('Postgres did not answer');
+    if (typeof message === 'string' && TRANSIENT_TEXTS.test(message))
+      return new Transient('Postgres did not answer', uncommitted);
   }
   return error;
 }

@@ -1,15 +1,17 @@
 // The fence: every step of a run acts at most once for all time, for the execution that owns it, while the run is open.
 
 import { randomUUID } from 'node:crypto';
-import { connectDatabase } from '../../prisma/client';
+import { connectDatabase, type Database } from '../../prisma/client';
 import { stageMemory } from '../../prisma/store/memory';
 import { actOnce, type Effect } from '../../prisma/store/runs';
 import { claimRequest, endRequest } from '../../prisma/store/model-requests';
 import { newId } from '../../prisma/store/ids';
+import type { SqlTx } from '../../prisma/store/transaction';
 import { translateFailures } from '../../activities/failure';
 import { renderContext } from '../../activities/context/render';
 import type { DeclaredReply } from '../../workflows/contract';
 import { openRoom } from '../support/rooms';
+import { until } from '../support/runs';
 import {
   activitiesOf,
   answered,
@@ -360,20 +362,42 @@ describe('a transaction that does not commit', () => {
       expect(await leftBy(run)).toMatchObject({ lines: 1, steps: ['memory=done'], endedEvents: 1 });
   });
 
-  test('because a lock was not given in time is transient: Temporal may try again', async () => {
-    const run = await repliedRun(world, { reply: 'patient' });
+  describe('because a lock is not given in time', () => {
     const times = { lockTimeoutMs: 100, statementTimeoutMs: 2_000, transactionTimeoutMs: 3_000 };
-    const hasty = await connectDatabase(world.url, { poolSize: 2, applicationName: 'durable-room-test', ...times });
-    const writer = await holdTransaction(
-      world.db,
-      (tx) => tx.$queryRaw`SELECT 1 AS locked FROM rooms FOR NO KEY UPDATE`,
-    );
-    const attempt = activitiesOf(world, run.execution, hasty.prisma).postReply({ run: run.id, step: 'reply' });
-    await expect(attempt).rejects.toMatchObject({ type: 'Transient', nonRetryable: false });
-    await writer.release();
-    await hasty.close();
-    expect(await leftBy(run)).toMatchObject({ texts: [], steps: [], ending: null });
-    expect(await acting(run).postReply({ run: run.id, step: 'reply' })).toMatchObject({ ending: 'replied' });
+    const blocked = async (work: (hasty: Database, release: () => Promise<void>) => Promise<void>) => {
+      const hasty = await connectDatabase(world.url, { poolSize: 2, applicationName: 'durable-room-test', ...times });
+      const rooms = (tx: SqlTx) => tx.$queryRaw`SELECT 1 AS locked FROM rooms FOR NO KEY UPDATE`;
+      const writer = await holdTransaction(world.db, rooms);
+      await work(hasty, writer.release);
+      await hasty.close();
+    };
+
+    test('has not committed, and is tried again while the attempt has time: it may be the only one', async () => {
+      const run = await repliedRun(world, { reply: 'patient' });
+      await blocked(async (hasty, release) => {
+        let waits = 0;
+        hasty.pool.on('release', (error) => (waits += error === undefined ? 1 : 0));
+        const posting = activitiesOf(world, run.execution, hasty.prisma, 20_000).postReply({
+          run: run.id,
+          step: 'reply',
+        });
+        await until('three tries', async () => waits >= 3);
+        await release();
+        expect(await posting).toMatchObject({ state: 'done', ending: 'replied' });
+      });
+      expect(await leftBy(run)).toMatchObject({ texts: ['patient'], steps: ['reply=done'], endedEvents: 1 });
+    });
+
+    test('is transient when the attempt has no time left: Temporal may try again', async () => {
+      const run = await repliedRun(world, { reply: 'late' });
+      await blocked(async (hasty, release) => {
+        const posting = activitiesOf(world, run.execution, hasty.prisma, 300).postReply({ run: run.id, step: 'reply' });
+        await expect(posting).rejects.toMatchObject({ type: 'Transient', nonRetryable: false });
+        await release();
+      });
+      expect(await leftBy(run)).toMatchObject({ texts: [], steps: [], ending: null });
+      expect(await acting(run).postReply({ run: run.id, step: 'reply' })).toMatchObject({ ending: 'replied' });
+    });
   });
 });
 

@@ -75,8 +75,9 @@ export async function repliedRun(world: World, reply: Partial<DeclaredReply>, op
   return run;
 }
 
-/** The real activities, as an attempt of this execution runs them. What they log is thrown away: failures are asserted. */
-export function activitiesOf(world: World, execution: Execution, db = world.db): Activities {
+/** The real activities, as an attempt of this execution runs them. What they log is thrown away: failures are asserted.
+ * With a `stepMs`, an acting step waits that long for what has not committed. */
+export function activitiesOf(world: World, execution: Execution, db = world.db, stepMs = 0): Activities {
   const activities = createActivities({
     db,
     secretBox: world.secretBox,
@@ -85,7 +86,8 @@ export function activitiesOf(world: World, execution: Execution, db = world.db):
     allowedModelHosts: [],
     logFailure: () => undefined,
   });
-  const info = { workflowExecution: { workflowId: execution.workflowId, runId: execution.temporalRunId } };
+  const workflowExecution = { workflowId: execution.workflowId, runId: execution.temporalRunId };
+  const info = { workflowExecution, startToCloseTimeoutMs: stepMs };
   const inContext = (work: (input: never) => Promise<unknown>) => (input: never) =>
     asyncLocalStorage.run({ info } as unknown as Context, () => work(input));
   return Object.fromEntries(

@@ -65,7 +65,8 @@ test(
 
     const runs = await world.db.run.findMany({ include: { claim: true, requests: true, steps: true } });
     expect(runs.map((run) => run.messageId).sort()).toEqual([...messageIds].sort());
-    expect(new Set(runs.map((run) => run.ending))).toEqual(new Set(['replied']));
+    const short = runs.filter((run) => run.ending !== 'replied');
+    expect(short.map(({ ending, code, steps, requests }) => ({ ending, code, steps, requests }))).toEqual([]);
     expect(new Set(runs.map((run) => run.fencedCount))).toEqual(new Set([0]));
     expect(runs.filter((run) => run.claim.temporalRunId !== run.temporalRunId)).toEqual([]);
     expect(runs.filter((run) => run.requests.length !== 1 || run.steps.length !== 1)).toEqual([]);
