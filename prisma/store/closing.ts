@@ -16,8 +16,8 @@ export interface RecordedStep extends StepRecord {
  * Closes a run and stages its `run_ended` event, and returns its ending.
  *
  * Computed from what Postgres holds, plus the closer's reason; never from what a workflow believes. Erases the rendered
- * context, marks requests that nobody answered and settles what the run's wake reserved of budgets. `last` is the step that the caller has just done: its row is written
- * here, in the same statement, beside those of the steps that had none.
+ * context, marks requests that nobody answered and settles what the run's wake reserved of budgets. `last` is the step that
+ * the caller has just done: its row is written here, in the same statement, beside those of the steps that had none.
  */
 export async function closeLockedRun(
   tx: SqlTx,
