@@ -37,12 +37,12 @@ const RESULTS: readonly (RequestResult | null)[] = [
   null,
 ];
 
-const command = fc.record({
+const commands = fc.record({
   kind: fc.constantFrom('deliver', 'deliver', 'claim', 'claim', 'ask', 'ask', 'close', 'lost'),
   wake: fc.nat(),
   variant: fc.nat(5),
 });
-type Command = typeof command extends fc.Arbitrary<infer T> ? T : never;
+type Command = typeof commands extends fc.Arbitrary<infer T> ? T : never;
 
 async function play(command: Command, messages: readonly { agentId: string; messageId: string }[]): Promise<void> {
   const wake = messages[command.wake % messages.length];
@@ -77,8 +77,7 @@ async function play(command: Command, messages: readonly { agentId: string; mess
 }
 
 test('no order of deliveries and endings overruns a budget, leaks a reservation or settles it otherwise than the ledger', async () => {
-  let [delivered, turnedAway] = [0, 0];
-  const program = fc.array(fc.array(command, { minLength: 1, maxLength: 6 }), { minLength: 5, maxLength: 15 });
+  const program = fc.array(fc.array(commands, { minLength: 1, maxLength: 6 }), { minLength: 5, maxLength: 15 });
   await fc.assert(
     fc.asyncProperty(program, async (batches) => {
       // A day for each program: what came before was yesterday's.
@@ -112,8 +111,8 @@ test('no order of deliveries and endings overruns a budget, leaks a reservation 
     }),
     { numRuns: 12, endOnFailure: true },
   );
-  delivered = await world.db.tokenReservation.count();
-  turnedAway = await world.db.wake.count({ where: { reason: 'budget' } });
+  const delivered = await world.db.tokenReservation.count();
+  const turnedAway = await world.db.wake.count({ where: { reason: 'budget' } });
   // Programs in which a budget never matters would pass as well.
   expect(delivered).toBeGreaterThan(20);
   expect(turnedAway).toBeGreaterThan(5);

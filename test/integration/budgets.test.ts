@@ -232,6 +232,25 @@ describe('a run settles for', () => {
   });
 });
 
+test('what was delivered before there was a budget does not count, and its run settles nothing', async () => {
+  const run = await open();
+  await ask(run, answeredWith(1_000, 0));
+  await limitAgent(PER_RUN);
+  const next = await deliver('@scribe from now on');
+  expect(await world.db.wake.findFirst({ where: { messageId: next.messageId } })).toMatchObject({ state: 'delivered' });
+  await close(run);
+  expect(await reservationOf(run.messageId)).toBeNull();
+  expect((await countedToday(world.db)).get(world.scribe.id)).toBe(PER_RUN);
+});
+
+test('a budget is judged at delivery: what waits when it is raised is delivered', async () => {
+  await limitAgent(0);
+  const { messageId, wakes } = await world.post('@scribe when you may');
+  expect(wakes).toMatchObject([{ status: 'pending', reason: null }]);
+  await limitAgent(PER_RUN);
+  expect(await deliverWakes(world.db, 50)).toMatchObject([{ messageId }]);
+});
+
 test('a start that is made again reserves nothing again', async () => {
   await limitAgent(PER_RUN);
   const wake = await deliver();
