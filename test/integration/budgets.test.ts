@@ -243,12 +243,18 @@ test('what was delivered before there was a budget does not count, and its run s
   expect((await countedToday(world.db)).get(world.scribe.id)).toBe(PER_RUN);
 });
 
-test('a budget is judged at delivery: what waits when it is raised is delivered', async () => {
-  await limitAgent(0);
-  const { messageId, wakes } = await world.post('@scribe when you may');
-  expect(wakes).toMatchObject([{ status: 'pending', reason: null }]);
+test('what is used up is told at once; what is only reserved may be settled for less, and is judged at delivery', async () => {
   await limitAgent(PER_RUN);
-  expect(await deliverWakes(world.db, 50)).toMatchObject([{ messageId }]);
+  const run = await open();
+  const waiting = await world.post('@scribe when there is room');
+  expect(waiting.wakes).toMatchObject([{ status: 'pending', reason: null }]);
+  await limitAgent(2 * PER_RUN);
+  expect(await deliverWakes(world.db, 50)).toMatchObject([{ messageId: waiting.messageId }]);
+
+  await ask(run, answeredWith(PER_RUN + 1, 0));
+  await close(run);
+  const late = await world.post('@scribe one more');
+  expect(late.wakes).toMatchObject([{ status: 'suppressed', reason: 'budget' }]);
 });
 
 test('a start that is made again reserves nothing again', async () => {
