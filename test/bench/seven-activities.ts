@@ -69,7 +69,7 @@ export function createSevenActivities(deps: ActivityDeps) {
       if (!target) throw new Error('no model to ask');
       const { model, baseUrl, context } = target;
       const apiKey = deps.secretBox.open(target.sealedSecret, modelKeyBinding(target.keyId, baseUrl));
-      const answer = await deps.requestReply({ baseUrl, apiKey, model, ownerSupplied: false }, context, {
+      const answer = await deps.requestReply({ protocol: 'openai_compatible', baseUrl, apiKey, model, ownerSupplied: false }, context, {
         signal: Context.current().cancellationSignal,
         timeoutMs: 8_000,
       });
