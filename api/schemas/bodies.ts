@@ -129,3 +129,8 @@ export const rosterPatch = z
   })
   .refine(changesSomething, CHANGES_SOMETHING)
   .refine((body) => body.preset === undefined || body.rights === undefined, NOT_BOTH);
+
+/** What is to be erased: a message, a task, or a memory entry of the caller's company. */
+export const redactionBody = z.strictObject({
+  subject: z.union([idOf('msg'), idOf('task'), idOf('mem')], 'the id of a message, a task or a memory entry'),
+});
