@@ -8,8 +8,8 @@ const PUBLIC_IPV6 = ipaddr.IPv6.parseCIDR('2000::/3');
 /** IETF protocol assignments: Teredo, ORCHID and others that are no hosts, of which the library knows some. */
 const PROTOCOL_IPV6 = ipaddr.IPv6.parseCIDR('2001::/23');
 
-/** Addresses that look public and answer only inside a cloud: Azure's metadata and key service. */
-const CLOUD_SERVICES: readonly string[] = ['168.63.129.16'];
+/** Looks public and answers only inside a cloud: Azure's service for its own machines. */
+const AZURE_HOST = '168.63.129.16';
 
 /**
  * True for an address on the public internet. Private, loopback, link-local, metadata, multicast and reserved ranges are
@@ -17,7 +17,7 @@ const CLOUD_SERVICES: readonly string[] = ['168.63.129.16'];
  */
 export function isPublicAddress(address: string): boolean {
   if (ipaddr.IPv4.isValidFourPartDecimal(address)) {
-    return ipaddr.IPv4.parse(address).range() === 'unicast' && !CLOUD_SERVICES.includes(address);
+    return ipaddr.IPv4.parse(address).range() === 'unicast' && address !== AZURE_HOST;
   }
   if (!ipaddr.IPv6.isValid(address)) return false;
   const parsed = ipaddr.IPv6.parse(address);

@@ -15,12 +15,12 @@ export interface SdkSettings {
 
 export interface WireFormat {
   /** Makes the SDK's model of this name. It never learns the key, so no error of its can hold it. */
-  makeModel(name: string, settings: SdkSettings): SdkModel;
+  readonly makeModel: (name: string, settings: SdkSettings) => SdkModel;
   /** How a reply in our JSON schema is asked for from a model of this name, and within which length. */
-  askFor(name: string): Partial<SdkOptions>;
-  keyHeader(key: string): Readonly<Record<string, string>>;
+  readonly askFor: (name: string) => Partial<SdkOptions>;
+  readonly keyHeader: (key: string) => Readonly<Record<string, string>>;
   /** The answer in a body with a success status, or the error in it, or null when it holds neither. */
-  readEnvelope(json: Json): Body | null;
+  readonly readEnvelope: (json: Json) => Body | null;
 }
 
 /** What the SDK is given where it insists on a key; the real one is put in after it. */

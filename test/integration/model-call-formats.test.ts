@@ -185,9 +185,8 @@ describe('Anthropic Messages', () => {
       messages: [{ role: 'user', content: [{ type: 'text', text: 'Someone wrote: hi' }] }],
       output_config: { format: { type: 'json_schema', schema: { type: 'object', additionalProperties: false } } },
     });
-    const schema = (request?.body as { output_config: { format: { schema: { required: string[] } } } }).output_config
-      .format.schema;
-    expect(schema.required).toEqual(['reply', 'memory', 'task_updates', 'tasks_to_send']);
+    const { output_config } = request?.body as { output_config: { format: { schema: { required: string[] } } } };
+    expect(output_config.format.schema.required).toEqual(['reply', 'memory', 'task_updates', 'tasks_to_send']);
   });
 
   test.each(['claude-3-haiku-20240307', 'claude-3-5-sonnet-latest', 'some-other-model'])(
