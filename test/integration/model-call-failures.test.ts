@@ -1,5 +1,18 @@
 // One request to a model over real HTTP, in every wire format, against every way a provider was seen to fail: which
 // failures are worth asking again, after which wait, and which are not.
+//
+// Seen elsewhere, and where it is shown here:
+//   a wait that can't be read, is a date, zero, enormous, in milliseconds   unit/model-retry-after, model-call-waits, here
+//   used-up quota as 429, no credit as 400, overload as 529                 here, model-call-formats, model-call-waits
+//   no answer in a 200, a page, half a body, a reset, a short body          here; once per run: workflow/model-protocols
+//   a stream's end mark, content in parts, tool calls, reasoning, NUL       model-call, unit/model-reply
+//   headers at once and a body never, or byte by byte                       model-call; past the limit: cases-duplicates
+//   a prompt too long, an unknown model under three statuses                here, unit/model-classify
+//   words in a message that decide nothing                                  here, unit/model-classify
+//   an empty answer, a refusal, an unknown stop reason, a cut-off reply     model-call, model-call-formats
+//   a reply over the limit, an emoji cut in two                             model-call
+//   keys and base URLs as they are pasted                                   model-call, unit/model-endpoint, api-model-keys
+//   missing token counts                                                    model-call, workflow/model-protocols
 
 import dns from 'node:dns/promises';
 import https from 'node:https';
