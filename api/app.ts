@@ -18,6 +18,7 @@ import { redactionRoutes } from './routes/redactions';
 import { roomContentRoutes } from './routes/room-contents';
 import { roomRoutes } from './routes/rooms';
 import { rosterRoutes } from './routes/roster';
+import { usageRoutes } from './routes/usage';
 import { ledgerRoutes } from './routes/wakes-and-runs';
 import type { Route } from './route';
 
@@ -35,7 +36,8 @@ export function allRoutes(deps: ApiDeps): readonly Route[] {
     ...eventRoutes,
     ...roomContentRoutes,
     ...redactionRoutes,
-    ...ledgerRoutes,
+    ...ledgerRoutes(deps),
+    ...usageRoutes(deps),
     ...auditRoutes,
   ];
 }

@@ -11,7 +11,6 @@ import { isId } from './ids';
 import { loadLockedRun } from './runs';
 import type { Tx } from './transaction';
 
-
 export interface Redaction {
   readonly subject: string;
   readonly kind: 'message' | 'task' | 'response' | 'memory';
