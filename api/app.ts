@@ -10,10 +10,12 @@ import { mountRoutes, type ApiDeps } from './route';
 import { agentRoutes } from './routes/agents';
 import { companyRoutes } from './routes/companies';
 import { eventRoutes } from './routes/events';
+import { fileRoutes } from './routes/files';
 import { mountHealth } from './routes/health';
 import { keyRoutes } from './routes/keys';
 import { modelKeyRoutes } from './routes/model-keys';
 import { roomContentRoutes } from './routes/room-contents';
+import { searchRoutes } from './routes/search';
 import { roomRoutes } from './routes/rooms';
 import { rosterRoutes } from './routes/roster';
 import { ledgerRoutes } from './routes/wakes-and-runs';
@@ -32,6 +34,8 @@ export function allRoutes(deps: ApiDeps): readonly Route[] {
     ...rosterRoutes,
     ...eventRoutes,
     ...roomContentRoutes,
+    ...fileRoutes,
+    ...searchRoutes(deps),
     ...ledgerRoutes,
   ];
 }

@@ -25,6 +25,8 @@ async function main(): Promise<void> {
     secretBox: createSecretBox(config.masterKeys),
     providers: config.providers,
     allowedModelHosts: config.allowedModelHosts,
+    fileLimitBytes: config.fileLimitBytes,
+    searchLimitMs: config.searchLimitMs,
     log,
   });
   const server = createServer(app);

@@ -107,7 +107,7 @@ const RIGHT_NEEDED: Readonly<Record<EventBody['type'], ActionKind>> = {
 };
 
 /** Rights bind an agent's key too: there is nobody who could say yes to what it would hold. */
-function assertRight({ rights }: Poster, kind: ActionKind): void {
+export function assertRight({ rights }: Poster, kind: ActionKind): void {
   if (rights === null || rights[kind] === 'go') return;
   throw new NotAllowed(`this agent's right to ${kind} is "${rights[kind]}" in this room`);
 }

@@ -1,7 +1,7 @@
 // What a route is: a path, who may call it, the schemas of what it takes, and what it does. Mounted in one place, so that
 // every route checks in the same order: the key's role, the ids in the path, the input, and only then the store.
 
-import type { Express, RequestHandler, Response } from 'express';
+import type { Express, Request, RequestHandler, Response } from 'express';
 import type { Logger } from 'pino';
 import { z } from 'zod';
 import type { SecretBox } from '../prisma/secret-box';
@@ -11,6 +11,7 @@ import { assertMay, type CallerFor, type Who } from './callers';
 import { readQuery } from './input-checks';
 import { callerOf } from './middleware/authentication';
 import { parseJson, readBody } from './middleware/json-body';
+import { bytesOf, readUpload, type Upload } from './middleware/upload-body';
 import { Problem, problemOfIssues } from './problems';
 
 export interface ApiDeps {
@@ -21,6 +22,10 @@ export interface ApiDeps {
   /** `host:port` that an owner-supplied address may name although it is inside, or not https. */
   readonly allowedModelHosts: readonly string[];
   readonly log: Logger;
+  /** The largest file that is taken. */
+  readonly fileLimitBytes: number;
+  /** How long a search may take. */
+  readonly searchLimitMs: number;
 }
 
 /** The ids that paths hold, and the kind of each. */
@@ -35,6 +40,8 @@ const PATH_IDS = {
   entry: 'mem',
   wake: 'wake',
   run: 'run',
+  file: 'file',
+  passage: 'psg',
 } as const satisfies Record<string, IdPrefix>;
 
 type PathId = keyof typeof PATH_IDS;
@@ -51,6 +58,8 @@ const MISSING: Readonly<Record<PathId, string>> = {
   entry: 'no such memory entry in this room',
   wake: 'no such wake',
   run: 'no such run',
+  file: 'no such file in this room',
+  passage: 'no such passage in this room',
 };
 
 type IdsIn<P extends string> = P extends `${string}:${infer Rest}`
@@ -70,14 +79,16 @@ export interface Call<P extends string, W extends Who, B, Q> {
 export interface Answer {
   readonly status: 200 | 201 | 204;
   readonly body?: unknown;
+  /** In the body's place: a file to be saved, never shown by a browser. */
+  readonly file?: { readonly name: string; readonly mediaType: string; readonly bytes: Buffer };
 }
 
 export interface Route {
   readonly method: 'get' | 'post' | 'patch' | 'delete';
   readonly path: string;
   readonly who: Who;
-  /** Null: it takes no body. */
-  readonly body: z.ZodType | null;
+  /** Null: it takes no body. `bytes`: whatever it is, as it is. */
+  readonly body: z.ZodType | 'bytes' | null;
   readonly query: z.ZodType;
   /** In one transaction: a write and all that must stand or fall with it. */
   readonly handle: (reader: Reader, call: Call<string, Who, unknown, unknown>) => Promise<Answer>;
@@ -116,6 +127,16 @@ export function writeRoute<const P extends string, W extends Who, B extends z.Zo
   return { ...route, body: route.body ?? noBody, query: noQuery, handle: route.handle as Route['handle'] };
 }
 
+/** A route whose body is a file: bytes of any kind, up to the limit of files. Otherwise as `writeRoute`. */
+export function uploadRoute<const P extends string, W extends Who, Q extends z.ZodType>(route: {
+  readonly path: P;
+  readonly who: W;
+  readonly query: Q;
+  readonly handle: (tx: Tx, call: Call<P, W, Upload, z.output<Q>>) => Promise<Answer>;
+}): Route {
+  return { ...route, method: 'post', body: 'bytes', handle: route.handle as Route['handle'] };
+}
+
 /** Mounts routes, and 405 on their paths for every other method. */
 export function mountRoutes(app: Express, deps: ApiDeps, routes: readonly Route[]): void {
   for (const path of new Set(routes.map((route) => route.path))) {
@@ -123,7 +144,8 @@ export function mountRoutes(app: Express, deps: ApiDeps, routes: readonly Route[
     const mounted = app.route(path);
     for (const route of onPath) {
       const readsBody = route.method === 'post' || route.method === 'patch';
-      mounted[route.method](...(readsBody ? [assertCaller(route), readBody] : []), handler(deps, route));
+      const read = route.body === 'bytes' ? readUpload(deps.fileLimitBytes) : readBody;
+      mounted[route.method](...(readsBody ? [assertCaller(route), read] : []), handler(deps, route));
     }
     const methods = onPath.map((route) => route.method.toUpperCase());
     const allow = [...methods, ...(methods.includes('GET') ? ['HEAD'] : [])].join(', ');
@@ -152,7 +174,7 @@ function handler(deps: ApiDeps, route: Route): RequestHandler {
     assertMay(route.who, caller);
     const ids = checkIds(req.params);
     const query = parseWith(route.query, readQuery(req.url), 'parameters');
-    const body = route.body === null ? undefined : parseBody(route.body, parseJson(req));
+    const body = bodyOf(route, req);
     const call = { caller, ids, body, query };
     const answer =
       route.method === 'get'
@@ -160,6 +182,11 @@ function handler(deps: ApiDeps, route: Route): RequestHandler {
         : await inTransaction(deps.db, (tx) => route.handle(tx, call));
     send(res, answer);
   };
+}
+
+function bodyOf({ body }: Route, req: Request): unknown {
+  if (body === null) return undefined;
+  return body === 'bytes' ? bytesOf(req) : parseBody(body, parseJson(req));
 }
 
 function checkIds(params: Readonly<Record<string, string | string[]>>): Record<string, string> {
@@ -188,8 +215,13 @@ function parseWith(schema: z.ZodType, input: unknown, part: 'body' | 'parameters
   return parsed.data;
 }
 
-function send(res: Response, { status, body }: Answer): void {
+function send(res: Response, { status, body, file }: Answer): void {
   res.status(status);
-  if (body === undefined) res.end();
+  if (file !== undefined) {
+    res.attachment(file.name);
+    // By itself: Express would claim a character set that the file may not have.
+    res.setHeader('Content-Type', file.mediaType);
+    res.end(file.bytes);
+  } else if (body === undefined) res.end();
   else res.type('application/json').send(JSON.stringify(body));
 }

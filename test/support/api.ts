@@ -50,6 +50,8 @@ export interface TestApi {
 export interface TestApiOptions {
   readonly providers?: Readonly<Record<string, string>>;
   readonly allowedModelHosts?: readonly string[];
+  readonly fileLimitBytes?: number;
+  readonly searchLimitMs?: number;
 }
 
 /** Starts the API on a free port, on a fresh database. */
@@ -69,6 +71,8 @@ export async function startTestApi(options: TestApiOptions = {}): Promise<TestAp
     secretBox,
     providers: new Map(Object.entries(options.providers ?? { openai: 'https://api.openai.com/v1' })),
     allowedModelHosts: options.allowedModelHosts ?? [],
+    ...(options.fileLimitBytes !== undefined && { fileLimitBytes: options.fileLimitBytes }),
+    ...(options.searchLimitMs !== undefined && { searchLimitMs: options.searchLimitMs }),
     log: pino({ level: 'debug' }, { write: (line: string) => void lines.push(line) }),
   });
   const operatorKey = await ensureOperatorKey(database.prisma, undefined);
@@ -91,9 +95,13 @@ export async function startTestApi(options: TestApiOptions = {}): Promise<TestAp
   };
 }
 
+const LIMITS = { fileLimitBytes: 20 * 1024 * 1024, searchLimitMs: 2_000 };
+
 /** Serves the API on a free port with what it is given. */
-export async function serveApi(deps: ApiDeps): Promise<{ url: string; close(): Promise<void> }> {
-  const server = createServer(createApp(deps));
+export async function serveApi(
+  deps: Omit<ApiDeps, keyof typeof LIMITS> & Partial<typeof LIMITS>,
+): Promise<{ url: string; close(): Promise<void> }> {
+  const server = createServer(createApp({ ...LIMITS, ...deps }));
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   return {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
