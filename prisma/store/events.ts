@@ -19,12 +19,8 @@ export async function listRoomEvents(
   const own = viewer.seesPrivate
     ? events.filter((event) => isPrivateMemory(event) && event.companyId === viewer.companyId)
     : [];
-  const entries = await loadPrivateEntries(
-    reader,
-    viewer.companyId,
-    own.map((event) => event.subjectId),
-  );
-  return events.map((event) => ({ seq: event.seq, resource: eventResource(event, entries.get(event.subjectId)) }));
+  const entries = await loadPrivateEntries(reader, viewer.companyId, own);
+  return events.map((event) => ({ seq: event.seq, resource: eventResource(event, entries.get(event.id)) }));
 }
 
 /** An event as the feed shows it; `own` is what its company alone may read in the data's place. */
@@ -44,17 +40,26 @@ function eventResource(event: RoomEvent, own: Record<string, unknown> | undefine
 function isPrivateMemory(event: RoomEvent): boolean {
   const { data } = event;
   const isObject = data !== null && typeof data === 'object' && !Array.isArray(data);
-  return event.type === 'memory' && isObject && data['visibility'] === 'private';
+  return (event.type === 'memory' || event.type === 'memory_deprecation') && isObject && data['visibility'] === 'private';
 }
 
-// The event holds only that there is an entry. What it says is read where it stands, as it was when it was written.
+// The event holds only that there is an entry. What it says is read where it stands, as it was at the event; by event.
 async function loadPrivateEntries(
   reader: Reader,
   companyId: string,
-  ids: readonly string[],
+  events: readonly RoomEvent[],
 ): Promise<Map<string, Record<string, unknown>>> {
-  if (ids.length === 0) return new Map();
-  const entries = await reader.memoryEntry.findMany({ where: { id: { in: [...ids] }, companyId } });
+  if (events.length === 0) return new Map();
+  const ids = events.map((event) => event.subjectId);
+  const entries = await reader.memoryEntry.findMany({ where: { id: { in: ids }, companyId } });
+  const byId = new Map(entries.map((entry) => [entry.id, entry]));
   const viewer = { companyId, seesPrivate: true };
-  return new Map(entries.map((entry) => [entry.id, entryResource({ ...entry, deprecatedAt: null }, viewer)]));
+  return new Map(
+    events.flatMap((event) => {
+      const entry = byId.get(event.subjectId);
+      if (entry === undefined) return [];
+      const deprecatedAt = event.type === 'memory_deprecation' ? entry.deprecatedAt : null;
+      return [[event.id, entryResource({ ...entry, deprecatedAt }, viewer)]];
+    }),
+  );
 }
