@@ -8,12 +8,14 @@ import { authenticate } from './middleware/authentication';
 import { logRequests } from './middleware/request-log';
 import { mountRoutes, type ApiDeps } from './route';
 import { agentRoutes } from './routes/agents';
+import { auditRoutes } from './routes/audit';
 import { companyRoutes } from './routes/companies';
 import { eventRoutes } from './routes/events';
 import { fileRoutes } from './routes/files';
 import { mountHealth } from './routes/health';
 import { keyRoutes } from './routes/keys';
 import { modelKeyRoutes } from './routes/model-keys';
+import { redactionRoutes } from './routes/redactions';
 import { roomContentRoutes } from './routes/room-contents';
 import { searchRoutes } from './routes/search';
 import { roomRoutes } from './routes/rooms';
@@ -36,7 +38,9 @@ export function allRoutes(deps: ApiDeps): readonly Route[] {
     ...roomContentRoutes,
     ...fileRoutes,
     ...searchRoutes(deps),
+    ...redactionRoutes,
     ...ledgerRoutes,
+    ...auditRoutes,
   ];
 }
 

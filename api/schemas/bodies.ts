@@ -123,3 +123,11 @@ export const rosterPatch = z
   })
   .refine(changesSomething, CHANGES_SOMETHING)
   .refine((body) => body.preset === undefined || body.rights === undefined, NOT_BOTH);
+
+/** What is to be erased: a message, a task, or a memory entry of the caller's company. */
+export const redactionBody = z.strictObject({
+  subject: z.union(
+    [idOf('msg'), idOf('task'), idOf('mem'), idOf('file')],
+    'the id of a message, a task, a memory entry or a file',
+  ),
+});

@@ -21,7 +21,7 @@ export type FileMediaType = (typeof FILE_MEDIA_TYPES)[number];
 
 export const FILE_STATES = ['processing', 'ready', 'unreadable'] as const;
 
-/** Why a file is unreadable. The last: its parser ended every time, and said nothing. */
+/** Why a file is unreadable. `parser_failed`: its parser ended every time, and said nothing. */
 export const UNREADABLE_CODES = [
   'binary',
   'no_text',
@@ -32,6 +32,7 @@ export const UNREADABLE_CODES = [
   'too_much_memory',
   'too_slow',
   'parser_failed',
+  'redacted',
 ] as const;
 export type UnreadableCode = (typeof UNREADABLE_CODES)[number];
 
@@ -73,9 +74,20 @@ export async function stageFile(
     pages: null,
     createdAt: (row as { createdAt: Date }).createdAt,
     parsedAt: null,
+    redactedAt: null,
   });
   const eventId = draft.addEvent({ type: 'file_added', author, subjectId: fileId, data: resource });
   return { fileId, eventId, resource };
+}
+
+/** Erases what a file says, what it is called and what it was cut into. A parser that has it changes nothing any more. */
+export async function eraseFile(tx: SqlTx, fileId: string, at: Date): Promise<void> {
+  await tx.$executeRaw`
+    UPDATE files SET name = '', sha256 = '', state = 'unreadable', code = 'redacted', redacted_at = ${at},
+                     parsed_at = coalesce(parsed_at, ${at})
+    WHERE id = ${fileId}`;
+  await tx.$executeRaw`DELETE FROM passages WHERE file_id = ${fileId}`;
+  await tx.$executeRaw`DELETE FROM file_contents WHERE file_id = ${fileId}`;
 }
 
 /** A file as everyone in its room sees it. */
@@ -94,6 +106,7 @@ export function fileResource(file: Omit<File, 'attempts' | 'dueAt'>): Record<str
     pages: file.pages,
     created_at: file.createdAt.toISOString(),
     parsed_at: file.parsedAt?.toISOString() ?? null,
+    redacted_at: file.redactedAt?.toISOString() ?? null,
   };
 }
 

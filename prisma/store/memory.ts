@@ -31,7 +31,10 @@ export function stageMemory(
     type: 'memory',
     author: entry.author,
     subjectId: memoryId,
-    data: memoryResource({ id: memoryId, roomId, ...entry, createdAt: null, deprecatedAt: null }, 'everyone'),
+    data: memoryResource(
+      { id: memoryId, roomId, ...entry, createdAt: null, deprecatedAt: null, redactedAt: null },
+      'everyone',
+    ),
   });
   return { memoryId, eventId };
 }
@@ -40,17 +43,13 @@ export function stageMemory(
  * Deprecates an entry of the author's company and stages the event: from now on it is shown to who asks for it only.
  * @throws NotFound when this room has no such entry; NotAllowed when another company wrote it; Conflict when it was done
  */
-export async function deprecateMemory(
-  tx: SqlTx,
-  draft: RoomDraft,
-  author: Author,
-  memoryId: string,
-): Promise<string> {
+export async function deprecateMemory(tx: SqlTx, draft: RoomDraft, author: Author, memoryId: string): Promise<string> {
   const [entry] = await tx.$queryRaw<DeprecatedRow[]>`
     UPDATE memory_entries SET deprecated_at = clock_timestamp()
     WHERE id = ${memoryId} AND room_id = ${draft.roomId} AND company_id = ${author.companyId} AND deprecated_at IS NULL
     RETURNING id, author_kind AS "authorKind", author_id AS "authorId", author_name AS "authorName", category, tags,
-              content, visibility, run_id AS "runId", created_at AS "createdAt", deprecated_at AS "deprecatedAt"`;
+              content, visibility, run_id AS "runId", created_at AS "createdAt", deprecated_at AS "deprecatedAt",
+              redacted_at AS "redactedAt"`;
   if (!entry) throw await whyNotDeprecated(tx, draft.roomId, author.companyId, memoryId);
   const writer = { kind: entry.authorKind, id: entry.authorId, name: entry.authorName, companyId: author.companyId };
   return draft.addEvent({
@@ -73,6 +72,7 @@ interface DeprecatedRow {
   readonly runId: string | null;
   readonly createdAt: Date;
   readonly deprecatedAt: Date;
+  readonly redactedAt: Date | null;
 }
 
 async function whyNotDeprecated(tx: SqlTx, roomId: string, companyId: string, memoryId: string): Promise<Error> {
@@ -96,6 +96,7 @@ export function memoryResource(
     runId: string | null;
     createdAt: Date | null;
     deprecatedAt: Date | null;
+    redactedAt: Date | null;
   },
   reader: 'company' | 'everyone',
 ): Record<string, unknown> {
@@ -115,5 +116,6 @@ export function memoryResource(
     run: entry.runId,
     created_at,
     deprecated_at: entry.deprecatedAt?.toISOString() ?? null,
+    redacted_at: entry.redactedAt?.toISOString() ?? null,
   };
 }

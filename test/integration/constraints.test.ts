@@ -300,7 +300,10 @@ const CLOSED_SETS: readonly {
     constraint: 'files_state_is_known',
     column: 'state',
     values: FILE_STATES,
-    with: (state) => ({ parsed_at: state === 'processing' ? null : NOW, code: state === 'unreadable' ? 'binary' : null }),
+    with: (state) => ({
+      parsed_at: state === 'processing' ? null : NOW,
+      code: state === 'unreadable' ? 'binary' : null,
+    }),
   },
   {
     constraint: 'files_code_is_known',
@@ -351,7 +354,8 @@ const LONG = 'x'.repeat(201);
 
 /** Every other CHECK, and rows that it refuses. */
 const REFUSED: Readonly<Record<string, readonly Row[]>> = {
-  files_name_is_short: [{ name: '' }, { name: 'x'.repeat(501) }],
+  files_name_is_short: [{ name: 'x'.repeat(501) }],
+  files_name_exactly_unless_redacted: [{ name: '' }, { redacted_at: NOW }],
   files_size_is_not_negative: [{ size_bytes: -1 }],
   files_code_exactly_when_unreadable: [{ code: 'binary' }, { state: 'unreadable', parsed_at: NOW }],
   files_parsed_at_exactly_unless_processing: [{ parsed_at: NOW }, { state: 'ready' }],

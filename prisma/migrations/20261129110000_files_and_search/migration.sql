@@ -22,6 +22,7 @@ CREATE TABLE "files" (
     "due_at" TIMESTAMPTZ(3) NOT NULL DEFAULT clock_timestamp(),
     "created_at" TIMESTAMPTZ(3) NOT NULL DEFAULT clock_timestamp(),
     "parsed_at" TIMESTAMPTZ(3),
+    "redacted_at" TIMESTAMPTZ(3),
 
     CONSTRAINT "files_pkey" PRIMARY KEY ("id")
 );
@@ -102,14 +103,15 @@ ALTER TABLE "passages" ADD CONSTRAINT "passages_file_id_fkey" FOREIGN KEY ("file
 
 ALTER TABLE "files"
     ADD CONSTRAINT "files_author_kind_is_known" CHECK ("author_kind" IN ('person', 'service', 'agent')),
-    ADD CONSTRAINT "files_name_is_short" CHECK (char_length("name") BETWEEN 1 AND 500),
+    ADD CONSTRAINT "files_name_is_short" CHECK (char_length("name") <= 500),
+    ADD CONSTRAINT "files_name_exactly_unless_redacted" CHECK (("name" = '') = ("redacted_at" IS NOT NULL)),
     ADD CONSTRAINT "files_media_type_is_known" CHECK ("media_type" IN (
         'text/plain', 'text/markdown', 'text/csv', 'application/json', 'text/html', 'application/pdf')),
     ADD CONSTRAINT "files_size_is_not_negative" CHECK ("size_bytes" >= 0),
     ADD CONSTRAINT "files_state_is_known" CHECK ("state" IN ('processing', 'ready', 'unreadable')),
     ADD CONSTRAINT "files_code_is_known" CHECK ("code" IN (
         'binary', 'no_text', 'broken', 'encrypted', 'too_many_pages', 'too_much_text', 'too_much_memory', 'too_slow',
-        'parser_failed')),
+        'parser_failed', 'redacted')),
     ADD CONSTRAINT "files_code_exactly_when_unreadable" CHECK (("state" = 'unreadable') = ("code" IS NOT NULL)),
     ADD CONSTRAINT "files_parsed_at_exactly_unless_processing" CHECK (("state" = 'processing') = ("parsed_at" IS NULL)),
     ADD CONSTRAINT "files_attempts_count_up" CHECK ("attempts" >= 0);
