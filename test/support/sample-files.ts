@@ -1,4 +1,11 @@
-// Files as tests upload them: PDFs made by hand, small enough to see what is in them.
+// Files as tests upload them, and the parser that reads them: PDFs made by hand, small enough to see what is in them.
+
+import { join } from 'node:path';
+import type { Db } from '../../prisma/store/transaction';
+import { readFileOnce } from '../../worker/file-loop';
+import type { ParseOutcome } from '../../worker/file-parser/limits';
+import { parseInProcess, type ParserOptions } from '../../worker/file-parser/parser-process';
+import type { ApiAnswer, ApiClient } from './api';
 
 /** A PDF whose pages say these texts (ASCII). */
 export function makePdf(pages: readonly string[], extraInCatalog = ''): Buffer {
@@ -33,3 +40,31 @@ export const PNG = Buffer.concat([
   Buffer.from('89504e470d0a1a0a0000000d49484452000000100000001008060000001ff3ff61', 'hex'),
   Buffer.from(Array.from({ length: 400 }, (_, n) => (n * 73) % 256)),
 ]);
+
+/** Uploads a file as a client does. */
+export function upload(
+  client: ApiClient,
+  room: string,
+  name: string,
+  body: string | Uint8Array,
+  headers: Record<string, string> = { 'content-type': 'application/octet-stream' },
+): Promise<ApiAnswer> {
+  return client.send('POST', `${room}/files?name=${encodeURIComponent(name)}`, { body, headers });
+}
+
+/** Compiled: a process can't be forked from a source. */
+const PARSER_MAIN = join(__dirname, '..', '..', 'dist', 'worker', 'file-parser', 'main.js');
+
+/** Has a parser read everything that waits, as a worker's loop does. */
+export async function readWaitingFiles(db: Db, options: ParserOptions = {}): Promise<void> {
+  while (await readFileOnce({ db, main: PARSER_MAIN, onUnreadable: () => undefined, ...options }));
+}
+
+/** Has a parser read one file that is in no room. */
+export function parse(
+  mediaType: string,
+  bytes: string | Uint8Array,
+  options: ParserOptions = {},
+): Promise<ParseOutcome> {
+  return parseInProcess({ mediaType, bytes: Buffer.from(bytes) }, { main: PARSER_MAIN, ...options });
+}

@@ -3,7 +3,16 @@
 import { Parser } from 'htmlparser2';
 
 /** What holds no words of the page. */
-const SILENT: ReadonlySet<string> = new Set(['script', 'style', 'noscript', 'template', 'svg', 'math', 'iframe', 'object']);
+const SILENT: ReadonlySet<string> = new Set([
+  'script',
+  'style',
+  'noscript',
+  'template',
+  'svg',
+  'math',
+  'iframe',
+  'object',
+]);
 
 /** What flows in a line; every other element begins a new one. */
 const INLINE: ReadonlySet<string> = new Set(
@@ -28,7 +37,8 @@ export function textOfHtml(html: string): string {
         if (SILENT.has(name)) silent -= 1;
         if (name === 'pre') preformatted -= 1;
         if (name === 'td' || name === 'th') parts.push(' ');
-        else if (!INLINE.has(name)) parts.push('\n');
+        // A line break has no end of its own.
+        else if (name !== 'br' && !INLINE.has(name)) parts.push('\n');
       },
       ontext(text) {
         if (silent === 0) parts.push(preformatted > 0 ? text : text.replace(/\s+/g, ' '));

@@ -22,7 +22,7 @@ export function cutPassages(sections: readonly Section[]): PassageToWrite[] {
   for (const section of sections) {
     const { text, page } = section;
     let { line } = section;
-    for (let from = 0; from < text.length; ) {
+    for (let from = 0; from < text.length;) {
       const to = from + lengthOfNext(text, from);
       const piece = text.slice(from, to);
       const trimmed = piece.trimStart();

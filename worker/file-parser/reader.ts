@@ -1,21 +1,14 @@
 // Reads one file, in a thread of the parser's process. Nothing here may reach the network: the libraries ask for nothing,
 // and what would carry it there is taken away before they see a byte.
 
-import { Socket } from 'node:net';
 import { parentPort, workerData } from 'node:worker_threads';
 import { sectionsOfCsv } from './csv';
 import { decodeText } from './decode';
 import { textOfHtml } from './html';
 import { Unreadable, type ParseOutcome, type ParseRequest } from './limits';
+import { forbidNetwork } from './no-network';
 import { cutPassages, type Section } from './passages';
 import { sectionsOfPdf } from './pdf';
-
-/** Every TCP, TLS and HTTP connection of Node begins with this. */
-export function forbidNetwork(): void {
-  Socket.prototype.connect = () => {
-    throw new Error('the parser has no network');
-  };
-}
 
 /** What a file says, as passages; or why it can't be read. */
 async function readFile({ mediaType, bytes, limits }: ParseRequest): Promise<ParseOutcome> {
