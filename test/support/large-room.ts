@@ -11,7 +11,7 @@ export interface RoomSize {
 /** As text has it: a few words in every line, many in some, and one in a single line. `i` is the line's number. */
 const TEXT = `'the plan for part ' || i || ' of the ' || (ARRAY['tower','blade','crane','gearbox','foundation'])[1 + i % 5]
   || ' needs inspection' || CASE WHEN i % 30 = 0 THEN ' urgently' ELSE '' END
-  || CASE WHEN i % 300 = 0 THEN ' before winter' ELSE '' END || ' item' || i * 7919 % 100003`;
+  || CASE WHEN i % 300 = 0 THEN ' before winter' ELSE '' END || ' item' || i::bigint * 7919 % 100003`;
 
 /** Fills an empty room. Its events, messages, memory entries and one file's passages are `size` many. */
 export async function fillRoom(
