@@ -20,6 +20,7 @@ import { roomContentRoutes } from './routes/room-contents';
 import { searchRoutes } from './routes/search';
 import { roomRoutes } from './routes/rooms';
 import { rosterRoutes } from './routes/roster';
+import { usageRoutes } from './routes/usage';
 import { ledgerRoutes } from './routes/wakes-and-runs';
 import type { Route } from './route';
 
@@ -39,7 +40,8 @@ export function allRoutes(deps: ApiDeps): readonly Route[] {
     ...fileRoutes,
     ...searchRoutes(deps),
     ...redactionRoutes,
-    ...ledgerRoutes,
+    ...ledgerRoutes(deps),
+    ...usageRoutes(deps),
     ...auditRoutes,
   ];
 }

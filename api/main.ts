@@ -27,6 +27,7 @@ async function main(): Promise<void> {
     allowedModelHosts: config.allowedModelHosts,
     fileLimitBytes: config.fileLimitBytes,
     searchLimitMs: config.searchLimitMs,
+    prices: config.prices,
     log,
   });
   const server = createServer(app);

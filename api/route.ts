@@ -4,6 +4,7 @@
 import type { Express, Request, RequestHandler, Response } from 'express';
 import type { Logger } from 'pino';
 import { z } from 'zod';
+import type { PriceTable } from '../prisma/prices';
 import type { SecretBox } from '../prisma/secret-box';
 import { appendAudit, type AuditRecord } from '../prisma/store/audit';
 import { isId, type IdPrefix } from '../prisma/store/ids';
@@ -22,6 +23,8 @@ export interface ApiDeps {
   readonly providers: ReadonlyMap<string, string>;
   /** `host:port` that an owner-supplied address may name although it is inside, or not https. */
   readonly allowedModelHosts: readonly string[];
+  /** What models cost, as far as the operator says. */
+  readonly prices: PriceTable;
   readonly log: Logger;
   /** The largest file that is taken. */
   readonly fileLimitBytes: number;

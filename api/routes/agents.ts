@@ -37,6 +37,8 @@ export const agentRoutes: readonly Route[] = [
         instructions: body.instructions,
         model: body.model,
         modelKeyId: body.model_key,
+        tokensPerDay: body.tokens_per_day,
+        tokensPerRun: body.tokens_per_run,
       });
       return { status: 201, body: agentResource(agent) };
     },
@@ -71,6 +73,8 @@ export const agentRoutes: readonly Route[] = [
         instructions: body.instructions,
         model: body.model,
         modelKeyId: body.model_key,
+        tokensPerDay: body.tokens_per_day,
+        tokensPerRun: body.tokens_per_run,
       });
       return { status: 200, body: agentResource(agent) };
     },

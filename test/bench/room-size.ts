@@ -141,6 +141,7 @@ async function serve(
     secretBox: createSecretBox([{ id: 'bench', key: randomBytes(32) }]),
     providers: new Map(),
     allowedModelHosts: [],
+    prices: new Map(),
     fileLimitBytes: 1,
     searchLimitMs: 2_000,
     log: pino({ level: 'silent' }),

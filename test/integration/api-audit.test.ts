@@ -1,7 +1,6 @@
 // The audit: every change that a person or the operator makes, in the audit of each company that it concerns, for its admins.
 
 import { allRoutes } from '../../api/app';
-import { AUDIT_ACTIONS } from '../../prisma/store/audit';
 import { expectStatus, setUpRoom, startTestApi, type Json, type TestApi, type TestRoom } from '../support/api';
 
 let api: TestApi;
@@ -87,7 +86,7 @@ test('is read by admins alone, filtered and paged', async () => {
   expect(await auditOf('larkspur', `since=${at}`)).toEqual(all.filter((entry) => entry.at >= at));
 });
 
-test('can only be added to, and its closed set is the code', async () => {
+test('can only be added to', async () => {
   for (const change of [
     `UPDATE audit_entries SET details = '{}'`,
     'DELETE FROM audit_entries',
@@ -95,8 +94,4 @@ test('can only be added to, and its closed set is the code', async () => {
   ]) {
     await expect(api.db.$executeRawUnsafe(change)).rejects.toThrow('append-only');
   }
-  const [check] = await api.db.$queryRaw<{ text: string }[]>`
-    SELECT pg_get_constraintdef(oid) AS text FROM pg_constraint WHERE conname = 'audit_entries_action_is_known'`;
-  const held = [...(check?.text ?? '').matchAll(/'([a-z_]+\.[a-z_]+)'/g)].map(([, action]) => action);
-  expect(held.sort()).toEqual([...AUDIT_ACTIONS].sort());
 });

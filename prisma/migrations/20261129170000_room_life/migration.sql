@@ -29,9 +29,6 @@ CREATE TABLE "audit_entries" (
 -- CreateIndex
 CREATE INDEX "audit_entries_company_id_id_idx" ON "audit_entries"("company_id", "id");
 
--- AddForeignKey
-ALTER TABLE "audit_entries" ADD CONSTRAINT "audit_entries_company_id_fkey" FOREIGN KEY ("company_id") REFERENCES "companies"("id") ON DELETE RESTRICT ON UPDATE CASCADE;
-
 -- ---------------------------------------------------------------------------------------------------------------------
 -- By hand from here.
 
