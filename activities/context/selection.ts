@@ -50,5 +50,5 @@ export function select<S extends Record<string, Section<unknown>>>(
     }
     return [name, { kept: items.slice(0, fitting), leftOut: items.length - fitting }] as const;
   });
-  return { sections: Object.fromEntries(selected) as unknown as Selection<S>['sections'], tokens: used };
+  return { sections: Object.fromEntries(selected) as Selection<S>['sections'], tokens: used };
 }

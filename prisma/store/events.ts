@@ -40,7 +40,9 @@ function eventResource(event: RoomEvent, own: Record<string, unknown> | undefine
 function isPrivateMemory(event: RoomEvent): boolean {
   const { data } = event;
   const isObject = data !== null && typeof data === 'object' && !Array.isArray(data);
-  return (event.type === 'memory' || event.type === 'memory_deprecation') && isObject && data['visibility'] === 'private';
+  return (
+    (event.type === 'memory' || event.type === 'memory_deprecation') && isObject && data['visibility'] === 'private'
+  );
 }
 
 // The event holds only that there is an entry. What it says is read where it stands, as it was at the event; by event.
