@@ -15,11 +15,13 @@ import { auditRoutes } from './routes/audit';
 import { companyRoutes } from './routes/companies';
 import { eventRoutes } from './routes/events';
 import { feedRoutes } from './routes/feed';
+import { fileRoutes } from './routes/files';
 import { mountHealth } from './routes/health';
 import { keyRoutes } from './routes/keys';
 import { modelKeyRoutes } from './routes/model-keys';
 import { redactionRoutes } from './routes/redactions';
 import { roomContentRoutes } from './routes/room-contents';
+import { searchRoutes } from './routes/search';
 import { roomRoutes } from './routes/rooms';
 import { rosterRoutes } from './routes/roster';
 import { usageRoutes } from './routes/usage';
@@ -40,6 +42,8 @@ export function allRoutes(deps: ApiDeps): readonly Route[] {
     ...eventRoutes,
     ...feedRoutes,
     ...roomContentRoutes,
+    ...fileRoutes,
+    ...searchRoutes(deps),
     ...redactionRoutes,
     ...ledgerRoutes(deps),
     ...usageRoutes(deps),
