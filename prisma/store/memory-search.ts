@@ -3,6 +3,7 @@
 import { loadEntries, placeOf, readable, type MemoryFilter, type MemoryViewer } from './memory-reads';
 import {
   CANDIDATES_LIMIT,
+  newestMatching,
   rankedPageOf,
   searchWithin,
   type RankedKey,
@@ -27,11 +28,8 @@ export async function searchMemory(
     asked.limitMs,
     { text: asked.text, within: placeOf(roomId, filter) },
     (tx, { words, scoped }) => tx.$queryRaw<RankedKey[]>`${PLANNED_ANEW}
-      WITH found AS MATERIALIZED (
-        SELECT e.id FROM memory_entries e
-        WHERE e.room_id = ${roomId} AND e.search @@ ${scoped}::tsquery AND ${readable(viewer, filter)}
-        ORDER BY e.id DESC LIMIT ${CANDIDATES_LIMIT}
-      ), ranked AS (
+      WITH found AS MATERIALIZED ${newestMatching('memory_entries', roomId, scoped, readable(viewer, filter), CANDIDATES_LIMIT)},
+      ranked AS (
         SELECT e.id, ts_rank(e.search, ${words}::tsquery)::float8 AS rank FROM found JOIN memory_entries e USING (id)
       )
       SELECT id, rank FROM ranked

@@ -1,8 +1,10 @@
 // Passages: the pieces of a room's files that are searched and cited. Nobody reads one before its file is ready.
 
+import { Prisma } from '../generated/client';
 import { NotFound } from './errors';
 import {
   CANDIDATES_LIMIT,
+  newestMatching,
   rankedPageOf,
   searchWithin,
   type RankedKey,
@@ -40,11 +42,8 @@ export async function searchPassages(
     asked.limitMs,
     { text: asked.text, within },
     (tx, { words, scoped }) => tx.$queryRaw<(Passage & RankedKey)[]>`${PLANNED_ANEW}
-      WITH found AS MATERIALIZED (
-        SELECT p.id FROM passages p
-        WHERE p.room_id = ${roomId} AND p.search @@ ${scoped}::tsquery
-        ORDER BY p.id DESC LIMIT ${CANDIDATES_LIMIT}
-      ), ranked AS (
+      WITH found AS MATERIALIZED ${newestMatching('passages', roomId, scoped, Prisma.sql`true`, CANDIDATES_LIMIT)},
+      ranked AS (
         SELECT p.id, p.room_id AS "roomId", p.file_id AS "fileId", f.name AS "fileName", p.number, p.page, p.line,
                p.start, p.text, ts_rank(p.search, ${words}::tsquery)::float8 AS rank
         FROM found JOIN passages p USING (id) JOIN files f ON f.id = p.file_id

@@ -11,7 +11,7 @@ import {
   type ViewedMemory,
   type ViewedPassage,
 } from './room-view';
-import { quoted, scoped } from './search';
+import { newestMatching, quoted, scoped } from './search';
 import { PLANNED_ANEW } from './sql-transaction';
 import type { SqlTx } from './transaction';
 
@@ -99,11 +99,11 @@ function readableMemory(run: ReadingRun): Prisma.Sql {
 }
 
 function memoryArms(run: ReadingRun, words: readonly string[], refs: readonly string[]): Prisma.Sql[] {
+  const room = `room ${run.roomId}`;
   const arms = words.map(
     (word, index) => Prisma.sql`(
-      SELECT e.id, ${index}::int AS word, 1 AS weight FROM memory_entries e
-      WHERE e.search @@ ${scoped(queryOf(word), [`room ${run.roomId}`])}::tsquery AND ${readableMemory(run)}
-      ORDER BY e.id DESC LIMIT ${PER_WORD})`,
+      SELECT id, ${index}::int AS word, 1 AS weight
+      FROM ${newestMatching('memory_entries', run.roomId, scoped(queryOf(word), [room]), readableMemory(run), PER_WORD)} x)`,
   );
   if (refs.length === 0) return arms;
   return [
@@ -117,9 +117,8 @@ function passageArms(run: ReadingRun, words: readonly string[], attached: readon
   const room = `room ${run.roomId}`;
   const arms = words.map(
     (word, index) => Prisma.sql`(
-      SELECT p.id, ${index}::int AS word, 1 AS weight FROM passages p
-      WHERE p.room_id = ${run.roomId} AND p.search @@ ${scoped(queryOf(word), [room])}::tsquery
-      ORDER BY p.id DESC LIMIT ${PER_WORD})`,
+      SELECT id, ${index}::int AS word, 1 AS weight
+      FROM ${newestMatching('passages', run.roomId, scoped(queryOf(word), [room]), Prisma.sql`true`, PER_WORD)} x)`,
   );
   if (attached.length === 0) return arms;
   const files = `( ${attached.map((id) => quoted(`file ${id}`)).join(' | ')} )`;

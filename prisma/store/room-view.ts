@@ -164,7 +164,8 @@ export function roomView(run: ReadingRun): Prisma.Sql {
           'state', f.state, 'at', f.created_at) AS j
         FROM files f JOIN companies c ON c.id = f.company_id
         WHERE f.room_id = ${run.roomId} ORDER BY f.id DESC LIMIT ${VIEW_LIMITS.files}) f),
-      'has_passages', EXISTS (SELECT FROM passages p WHERE p.room_id = ${run.roomId}),
+      -- Ordered, and so by the room's index: an EXISTS may read a table that others filled.
+      'has_passages', (SELECT p.id FROM passages p WHERE p.room_id = ${run.roomId} ORDER BY p.id LIMIT 1) IS NOT NULL,
       'roster', (SELECT coalesce(jsonb_agg(o.j ORDER BY o.added_at), '[]') FROM (
         SELECT x.added_at, jsonb_build_object('slug', oa.slug, 'name', oa.name, 'company', oc.name) AS j
         FROM room_agents x JOIN agents oa ON oa.id = x.agent_id JOIN companies oc ON oc.id = oa.company_id

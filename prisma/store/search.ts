@@ -3,12 +3,16 @@
 // The search columns hold words, and lexemes that name what a row belongs to ('room room_…', 'file file_…'). No text makes
 // a lexeme with a space in it, so these can be asked for and can't be forged.
 
+import { Prisma } from '../generated/client';
 import { SearchTooSlow } from './errors';
 import type { PageRequest } from './paging';
 import { inSqlTransaction, sqlStateOf, type Db, type SqlTx } from './transaction';
 
 /** A search ranks this many of the newest rows that match: ranking every row would grow with the room. */
 export const CANDIDATES_LIMIT = 200;
+
+/** Rows that the walk passes for each one wanted: a word that is rarer than this is found through the index. */
+const WALK = 50;
 
 /** Longest text that is searched for, in characters. */
 export const QUERY_LIMIT = 500;
@@ -68,6 +72,34 @@ export async function searchWithin<T>(
       throw new SearchTooSlow(`a search may take ${limitMs} ms: ask for rarer words, or within less`);
     }
   });
+}
+
+/**
+ * Ids of the newest rows of a room that match, at most so many, as a sub-select. `readable`: a condition on `e`.
+ *
+ * A common word is found by walking back from the newest row, and a rare one through the index of words; each way would take
+ * the whole room for the other kind. So the walk comes first and is a short one. What it does not find is rare enough for the
+ * index. Postgres's own estimate can't choose: of words that begin with something it knows nothing. In the second half the
+ * word is kept from it: a word that is common in other rooms would have it read the whole table.
+ */
+export function newestMatching(
+  table: 'memory_entries' | 'passages',
+  roomId: string,
+  tsquery: string,
+  readable: Prisma.Sql,
+  most: number,
+): Prisma.Sql {
+  const from = Prisma.raw(table);
+  return Prisma.sql`(
+    WITH near AS MATERIALIZED (
+      SELECT e.id FROM (SELECT * FROM ${from} WHERE room_id = ${roomId} ORDER BY id DESC LIMIT ${most * WALK}) e
+      WHERE e.search @@ ${tsquery}::tsquery AND ${readable} LIMIT ${most}
+    ), far AS MATERIALIZED (
+      SELECT e.id FROM ${from} e
+      WHERE (SELECT count(*) FROM near) < ${most} AND e.search @@ (SELECT ${tsquery}::tsquery) AND e.room_id = ${roomId}
+        AND ${readable}
+    )
+    SELECT id FROM near UNION SELECT id FROM far ORDER BY id DESC LIMIT ${most})`;
 }
 
 /** A tsquery for words within what these lexemes name. */

@@ -16,8 +16,8 @@ const TYPES = new pg.TypeOverrides();
 TYPES.setTypeParser(pg.types.builtins.INT8, BigInt);
 
 /**
- * Stands first in a statement whose best plan depends on its values, as that of a search does: a common word is found by
- * walking back from the newest row, a rare one through the index of words. It is sent unprepared, and planned each time.
+ * Stands first in a statement of many shapes, or whose best plan depends on its values, as that of a search does. It is sent
+ * unprepared, and planned each time.
  */
 export const PLANNED_ANEW = Prisma.raw('/* planned anew */');
 
