@@ -68,7 +68,7 @@ export interface Call<P extends string, W extends Who, B, Q> {
 }
 
 export interface Answer {
-  readonly status: 200 | 201 | 204;
+  readonly status: 200 | 201 | 202 | 204;
   readonly body?: unknown;
 }
 

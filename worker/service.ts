@@ -1,4 +1,4 @@
-// One worker process: the Temporal worker, a dispatcher and a reconciler, started and stopped together.
+// One worker process: the Temporal worker, a dispatcher, a reconciler and a key tester, started and stopped together.
 
 import type { Logger } from 'pino';
 import { Worker, type WorkerOptions } from '@temporalio/worker';
@@ -6,11 +6,13 @@ import { createActivities, type Activities, type ActivityDeps } from '../activit
 import { requestReply } from '../activities/model/provider';
 import { connectDatabase } from '../prisma/client';
 import { createSecretBox } from '../prisma/secret-box';
+import { KEY_TEST_HINT } from '../prisma/store/model-key-tests';
 import { oldestWaits } from '../prisma/store/wakes';
 import { loadWorkflowBundle, type WorkflowBundle } from './bundle';
 import { databaseTimeouts, type WorkerConfig } from './config';
 import { dispatchOnce } from './dispatcher';
 import { startHealthServer, type HealthReport } from './health';
+import { createKeyTester } from './key-tester';
 import { createLoop } from './loop';
 import { RECONCILER_TIMES, reconcileOnce } from './reconciler';
 import { requireSearchAttributes, type Temporal } from './temporal';
@@ -66,7 +68,8 @@ export async function startWorkerService(
     allowedModelHosts: config.allowedModelHosts,
     logFailure: ({ activity, error }) => log.error({ activity, err: error }, 'activity failed'),
   };
-  const activities = createActivities(seams.deps?.(deps) ?? deps);
+  const used = seams.deps?.(deps) ?? deps;
+  const activities = createActivities(used);
   const bundle = seams.bundle ?? (await loadWorkflowBundle());
   const worker = await Worker.create({
     connection: temporal.native,
@@ -114,9 +117,17 @@ export async function startWorkerService(
       return false;
     },
   });
+  const keyTester = createKeyTester({
+    ...used,
+    onUnopened: (key, error) => log.error({ key, err: error }, 'a model key could not be opened for its test'),
+    onError: (error) => log.error({ err: error }, 'key tester pass failed'),
+  });
   const listener = startWakeListener(
     config.databaseUrl,
-    () => dispatcher.nudge(),
+    (payload) => {
+      if (payload === null || payload === KEY_TEST_HINT) keyTester.nudge();
+      if (payload !== KEY_TEST_HINT) dispatcher.nudge();
+    },
     (reason) => log.warn({ reason }, 'wake listener lost its connection; the poll carries on'),
   );
 
@@ -141,12 +152,13 @@ export async function startWorkerService(
   const health = await startHealthServer(config.health, report);
   const running = worker.run();
   dispatcher.start();
+  keyTester.start();
   reconciler.start();
 
   let stopping: Promise<void> | undefined;
   const stop = async (): Promise<void> => {
     await listener.stop();
-    await Promise.all([dispatcher.stop(), reconciler.stop()]);
+    await Promise.all([dispatcher.stop(), reconciler.stop(), keyTester.stop()]);
     if (worker.getState() === 'RUNNING') worker.shutdown();
     await running.catch(() => undefined);
     await health.stop();

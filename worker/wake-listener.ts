@@ -1,4 +1,4 @@
-// Hears that wakes are pending, so that they start at once. A hint only: the dispatcher's poll finds what it missed.
+// Hears that wakes or key tests are pending, so that they start at once. A hint only: the polls find what it missed.
 
 import pg from 'pg';
 import { WAKES_CHANNEL } from '../prisma/store/draft';
@@ -10,10 +10,10 @@ export interface WakeListener {
   stop(): Promise<void>;
 }
 
-/** Calls `onHint` for every notification, and once after each (re)connection, since hints in between were lost. */
+/** Calls `onHint` with every notification's payload, and with null after each (re)connection, since hints in between were lost. */
 export function startWakeListener(
   databaseUrl: string,
-  onHint: () => void,
+  onHint: (payload: string | null) => void,
   onLost: (reason: string) => void,
 ): WakeListener {
   let stopped = false;
@@ -38,11 +38,11 @@ export function startWakeListener(
     };
     mine.on('error', (error) => reconnect(error.message));
     mine.on('end', () => reconnect('the connection ended'));
-    mine.on('notification', onHint);
+    mine.on('notification', ({ payload }) => onHint(payload ?? ''));
     try {
       await mine.connect();
       await mine.query(`LISTEN ${WAKES_CHANNEL}`);
-      onHint();
+      onHint(null);
     } catch (error) {
       reconnect(error instanceof Error ? error.message : 'no connection');
     }

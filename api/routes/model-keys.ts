@@ -3,6 +3,7 @@
 import { cleanModelKey, normalizeBaseUrl } from '../../prisma/model-endpoint';
 import { InvalidInput } from '../../prisma/store/errors';
 import { newId } from '../../prisma/store/ids';
+import { keyTestResource, requestKeyTest } from '../../prisma/store/model-key-tests';
 import {
   createModelKey,
   listModelKeys,
@@ -15,7 +16,7 @@ import {
 } from '../../prisma/store/model-keys';
 import { refuseOwnerAddress } from '../model-address';
 import { readRoute, writeRoute, type ApiDeps, type Route } from '../route';
-import { modelKeyBody, modelKeyPatch } from '../schemas/bodies';
+import { modelKeyBody, modelKeyPatch, modelKeyTestBody } from '../schemas/bodies';
 import { listBody, listQuery, pageRequest } from '../schemas/lists';
 
 interface ModelAddress {
@@ -97,6 +98,16 @@ export function modelKeyRoutes({ secretBox, providers, allowedModelHosts }: ApiD
           body.key === undefined ? undefined : secretBox.seal(readSecret(body.key), modelKeyBinding(id, baseUrl));
         const key = await updateModelKey(tx, caller.companyId, id, { name: body.name, sealedSecret });
         return { status: 200, body: resourceOf(key) };
+      },
+    }),
+    writeRoute({
+      method: 'post',
+      path: '/v1/model-keys/:model_key/test',
+      who: 'admin',
+      body: modelKeyTestBody,
+      async handle(tx, { caller, ids, body }) {
+        const test = await requestKeyTest(tx, caller.companyId, ids.model_key, body?.model);
+        return { status: 202, body: keyTestResource(test) };
       },
     }),
     writeRoute({

@@ -5,6 +5,11 @@ import { HOP_LIMIT_MAX, RUN_ALLOWANCE_MAX } from '../../prisma/store/rooms';
 import { ON_CRASH, RIGHTS } from '../../workflows/contract';
 import { CHANGES_SOMETHING, changesSomething, flag, idOf, label, name, oneOf, optionalText, slug } from './fields';
 
+function whole(min: number, max: number) {
+  const expected = `a whole number from ${min} to ${max}`;
+  return z.int(expected).min(min, expected).max(max, expected);
+}
+
 export const companyBody = z.strictObject({ slug: slug.optional(), name });
 
 export const keyBody = z.discriminatedUnion(
@@ -16,6 +21,12 @@ export const keyBody = z.discriminatedUnion(
   ],
   'one of person, service, agent',
 );
+
+/** How long the old key goes on being valid: time to put the new one where the old one is. */
+const OVERLAP_MAX_SECONDS = 7 * 24 * 60 * 60;
+export const keyRotationBody = z
+  .strictObject({ overlap_seconds: whole(0, OVERLAP_MAX_SECONDS).default(0) })
+  .default({ overlap_seconds: 0 });
 
 /** The secret and the address are read by `model-endpoint.ts`, whose sentences repeat nothing. */
 export const modelKeyBody = z
@@ -42,6 +53,9 @@ const model = z
     `a model's name, of at most ${MODEL_LIMIT} characters`,
   );
 
+/** Without a body: the model of an agent that uses the key. */
+export const modelKeyTestBody = z.strictObject({ model: model.optional() }).optional();
+
 export const agentBody = z.strictObject({
   slug: slug.optional(),
   name,
@@ -60,11 +74,6 @@ export const agentPatch = z
     model_key: idOf('mk').nullable().optional(),
   })
   .refine(changesSomething, CHANGES_SOMETHING);
-
-function whole(min: number, max: number) {
-  const expected = `a whole number from ${min} to ${max}`;
-  return z.int(expected).min(min, expected).max(max, expected);
-}
 
 const onCrash = oneOf(ON_CRASH);
 const hopLimit = whole(0, HOP_LIMIT_MAX);
