@@ -3,7 +3,14 @@
 
 import { connectDatabase } from './client';
 import { DatabaseUnavailable } from './database-url';
-import { createSecretBox, parseMasterKeys, sealedPrefix, SecretBoxError, type MasterKey } from './secret-box';
+import {
+  createSecretBox,
+  parseMasterKeys,
+  sealedPrefix,
+  SecretBoxError,
+  type MasterKey,
+  type SecretBox,
+} from './secret-box';
 import { Transient } from './store/errors';
 import { countSealed, listSealedOtherwise, replaceSealed, type SealedSecret } from './store/resealing';
 import type { Db } from './store/transaction';
@@ -46,7 +53,7 @@ export async function rotateMasterKeys(
       return [{ modelKeyId: secret.modelKeyId, was: secret.sealed, now }];
     } catch (error) {
       if (!(error instanceof SecretBoxError)) throw error;
-      log(`${secret.modelKeyId} could not be opened (${whyUnopened(box.keyIdOf, secret.sealed, error)})`);
+      log(`${secret.modelKeyId} could not be opened (${whyUnopened(box, secret.sealed, error)})`);
       return [];
     }
   };
@@ -77,9 +84,9 @@ export async function rotateMasterKeys(
   return { resealed, remaining: all - so };
 }
 
-function whyUnopened(keyIdOf: (sealed: string) => string, sealed: string, error: SecretBoxError): string {
+function whyUnopened(box: SecretBox, sealed: string, error: SecretBoxError): string {
   try {
-    return `master key ${keyIdOf(sealed)}: ${error.message}`;
+    return `master key ${box.keyIdOf(sealed)}: ${error.message}`;
   } catch {
     return error.message;
   }

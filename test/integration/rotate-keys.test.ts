@@ -253,7 +253,7 @@ describe('as a command', () => {
     ['a broken master key', { DATABASE_URL: NOWHERE, MASTER_KEYS: 'nonsense' }, /expected "id:base64"/],
     ['no server there', { DATABASE_URL: NOWHERE, MASTER_KEYS: written(NEW) }, /127\.0\.0\.1:1/],
   ])('with %s ends with 1 and one sentence', async (_what, env, said) => {
-    const { code, out, err } = await run(env as Record<string, string>);
+    const { code, out, err } = await run(env);
     expect([code, out]).toEqual([1, '']);
     expect(err).toMatch(said);
     expect(err).not.toMatch(/^\s+at /m);
