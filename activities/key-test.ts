@@ -5,7 +5,6 @@ import { SecretBoxError } from '../prisma/secret-box';
 import type { KeyTestResult, TakenKeyTest } from '../prisma/store/model-key-tests';
 import { modelKeyBinding } from '../prisma/store/model-keys';
 import type { ActivityDeps } from './deps';
-import { isAllowedHost, isPublicAddress } from './model/address-guard';
 import type { ModelAnswer, ModelPrompt } from './model/provider';
 
 /** A person waits for the verdict, and a provider needs seconds for one word. */
@@ -33,12 +32,11 @@ export async function testModelKey(
     onUnopened(error);
     return { state: 'failed', code: 'cannot_open', httpStatus: null };
   }
-  const { baseUrl, model, ownerSupplied } = test;
-  const guarded = ownerSupplied && !isAllowedHost(baseUrl, deps.allowedModelHosts);
-  const answer = await deps.requestReply({ baseUrl, apiKey, model, ownerSupplied }, PROMPT, {
+  const { protocol, baseUrl, model, ownerSupplied } = test;
+  const answer = await deps.requestReply({ protocol, baseUrl, apiKey, model, ownerSupplied }, PROMPT, {
     signal,
     timeoutMs: ANSWER_MS,
-    ...(guarded ? { allowsAddress: isPublicAddress } : {}),
+    allowedHosts: deps.allowedModelHosts,
   });
   return verdictOf(answer);
 }

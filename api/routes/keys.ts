@@ -12,6 +12,7 @@ export const keyRoutes: readonly Route[] = [
     path: '/v1/keys',
     who: 'admin',
     body: keyBody,
+    audit: ({ body }, key) => ({ action: 'key.created', subject: key.id, details: { kind: body.kind } }),
     async handle(tx, { caller, body }) {
       const { companyId } = caller;
       const wanted: KeyToCreate =
@@ -37,6 +38,11 @@ export const keyRoutes: readonly Route[] = [
     path: '/v1/keys/:key/rotate',
     who: 'admin',
     body: keyRotationBody,
+    audit: ({ ids, body }, key) => ({
+      action: 'key.rotated',
+      subject: ids.key,
+      details: { successor: key.id, overlap_seconds: body.overlap_seconds },
+    }),
     async handle(tx, { caller, ids, body }) {
       const { key, token, replaced } = await rotateKey(tx, caller.companyId, ids.key, body.overlap_seconds);
       return { status: 201, body: { ...keyResource(key), token, replaces: keyResource(replaced) } };
@@ -46,6 +52,7 @@ export const keyRoutes: readonly Route[] = [
     method: 'delete',
     path: '/v1/keys/:key',
     who: 'admin',
+    audit: ({ ids }) => ({ action: 'key.revoked', subject: ids.key }),
     async handle(tx, { caller, ids }) {
       await revokeKey(tx, caller.companyId, ids.key);
       return { status: 204 };

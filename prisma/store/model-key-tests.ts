@@ -7,6 +7,7 @@
 
 import { MODEL_REQUESTS_LIMIT, type RefusalCode, type RetryCode } from '../../workflows/contract';
 import type { ModelKeyTest } from '../generated/client';
+import type { ModelProtocol } from '../model-endpoint';
 import { WAKES_CHANNEL } from './draft';
 import { Conflict, InvalidInput, NotFound } from './errors';
 import { newId } from './ids';
@@ -26,6 +27,7 @@ export interface TakenKeyTest {
   readonly keyId: string;
   readonly version: number;
   readonly model: string;
+  readonly protocol: ModelProtocol;
   readonly baseUrl: string;
   readonly ownerSupplied: boolean;
   readonly sealedSecret: string;
@@ -90,7 +92,7 @@ export async function endOpenKeyTest(tx: SqlTx, modelKeyId: string, code: 'repla
 export async function takeKeyTests(db: Db, limit: number, leaseSeconds: number): Promise<TakenKeyTest[]> {
   return inSqlTransaction(db, async (tx) => {
     const due = await tx.$queryRaw<(TakenKeyTest & { suspended: boolean })[]>`
-      SELECT t.id, t.attempts + 1 AS attempt, k.id AS "keyId", t.version, t.model, k.base_url AS "baseUrl",
+      SELECT t.id, t.attempts + 1 AS attempt, k.id AS "keyId", t.version, t.model, k.provider AS protocol, k.base_url AS "baseUrl",
              k.owner_supplied AS "ownerSupplied", k.sealed_secret AS "sealedSecret",
              c.suspended_at IS NOT NULL AS suspended
       FROM model_key_tests t

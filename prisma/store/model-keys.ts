@@ -1,6 +1,7 @@
 // Model keys: a company's secret at a provider, sealed and bound to its address.
 
 import type { ModelKey as ModelKeyRow, ModelKeyTest } from '../generated/client';
+import type { ModelProtocol } from '../model-endpoint';
 import { Conflict, NotFound } from './errors';
 import { endOpenKeyTest, keyTestResource } from './model-key-tests';
 import { byId, pageOf, type Page, type PageRequest } from './paging';
@@ -13,9 +14,6 @@ type ModelKey = ModelKeyRow & { readonly test: ModelKeyTest | null };
 export function modelKeyBinding(modelKeyId: string, baseUrl: string): string {
   return `${modelKeyId}|${baseUrl}`;
 }
-
-/** The protocol spoken at an address. */
-export type ModelProtocol = 'openai_compatible' | 'openai' | 'anthropic';
 
 /** Stores a model key whose secret its caller sealed for this id and address. */
 export async function createModelKey(
@@ -87,6 +85,7 @@ export function modelKeyResource(key: ModelKey, provider: string | null): Record
     id: key.id,
     name: key.name,
     provider,
+    protocol: key.provider,
     base_url: key.baseUrl,
     owner_supplied: key.ownerSupplied,
     version: key.version,

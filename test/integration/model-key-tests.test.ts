@@ -10,13 +10,8 @@ import type { Loop } from '../../worker/loop';
 import { startWakeListener } from '../../worker/wake-listener';
 import { expectStatus, setUpCompany, startTestApi, type Json, type RoomCompany, type TestApi } from '../support/api';
 import { until } from '../support/runs';
-import {
-  answer,
-  startScriptedModel,
-  type HeldAnswer,
-  type ScriptedAnswer,
-  type ScriptedModel,
-} from '../support/scripted-model-server';
+import { answer, type HeldAnswer, type ScriptedAnswer } from '../support/scripted-answers';
+import { startScriptedModel, type ScriptedModel } from '../support/scripted-model-server';
 
 const KEY = 'sk-test-0123456789';
 
@@ -28,7 +23,10 @@ let host: string;
 beforeAll(async () => {
   model = await startScriptedModel();
   host = model.origin.replace('http://', '');
-  api = await startTestApi({ providers: { openai: model.url }, allowedModelHosts: [host] });
+  api = await startTestApi({
+    providers: { openai: 'https://api.openai.com/v1', house: model.url },
+    allowedModelHosts: [host],
+  });
   company = await setUpCompany(api, 'larkspur', 'Larkspur', 'scribe');
 });
 afterAll(async () => {
@@ -60,7 +58,7 @@ function startTester(changes: Partial<KeyTesterDeps> = {}): Loop {
   return tester;
 }
 
-async function makeKey(body: object = { provider: 'openai' }): Promise<string> {
+async function makeKey(body: object = { provider: 'house' }): Promise<string> {
   const { id } = await expectStatus(201, company.admin.post('/v1/model-keys', { name: 'spare', key: KEY, ...body }));
   return id;
 }
@@ -331,7 +329,7 @@ describe('a worker that dies', () => {
   });
 
   test.each([
-    ['a configured provider', { provider: 'openai' }, 3],
+    ['a configured provider', { provider: 'house' }, 3],
     ['an address of the owner’s own', {}, 1],
   ])('every time: at %s the test is over after so many requests', async (_what, body, limit) => {
     const key = await makeKey('provider' in body ? body : { base_url: model.url });

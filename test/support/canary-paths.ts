@@ -1,7 +1,7 @@
 // Every way in which a provider can fail a request while it repeats the key that it was sent, by the name of the model that
 // an agent asks for.
 
-import { answer, type ScriptedAnswer } from './scripted-model-server';
+import { answer, type ScriptedAnswer } from './scripted-answers';
 
 const json = (key: string) => ({ error: { message: `bad key ${key}`, type: key, code: key, param: key }, key });
 const headers = (key: string) => ({
