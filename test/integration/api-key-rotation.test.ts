@@ -82,6 +82,14 @@ test('within the overlap both are valid, and the list says until when', async ()
   expect([await statusOf(old.token), await statusOf(next.token)]).toEqual([401, 200]);
 });
 
+test('the audit tells of it, with its successor and no token', async () => {
+  const old = await makeKey({ kind: 'service', name: 'ci' });
+  const next = await expectStatus(201, rotate(old.id, { overlap_seconds: 60 }));
+  const { data } = await expectStatus(200, company.admin.get('/v1/audit?action=key.rotated'));
+  expect(data).toMatchObject([{ subject: old.id, details: { successor: next.id, overlap_seconds: 60 } }]);
+  expect(JSON.stringify(data)).not.toContain(next.token);
+});
+
 test('the key that calls can be the one that is rotated', async () => {
   const id = await adminKeyId();
   const next = await expectStatus(201, rotate(id));

@@ -94,6 +94,8 @@ describe('asking', () => {
     });
     expect((await read(key)).test).toEqual(asked);
     expect(model.connections).toBe(0);
+    const { data } = await expectStatus(200, company.admin.get('/v1/audit?action=model_key.tested'));
+    expect(data.at(-1).subject).toBe(key);
   });
 
   test('without a model takes the one of an agent that uses the key', async () => {
