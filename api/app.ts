@@ -16,6 +16,7 @@ import { modelKeyRoutes } from './routes/model-keys';
 import { roomContentRoutes } from './routes/room-contents';
 import { roomRoutes } from './routes/rooms';
 import { rosterRoutes } from './routes/roster';
+import { timelineRoutes } from './routes/timeline';
 import { ledgerRoutes } from './routes/wakes-and-runs';
 import type { Route } from './route';
 
@@ -33,6 +34,7 @@ export function allRoutes(deps: ApiDeps): readonly Route[] {
     ...eventRoutes,
     ...roomContentRoutes,
     ...ledgerRoutes,
+    ...timelineRoutes(deps),
   ];
 }
 

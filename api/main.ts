@@ -6,6 +6,9 @@ import pino from 'pino';
 import { connectDatabase } from '../prisma/client';
 import { createSecretBox } from '../prisma/secret-box';
 import { ensureOperatorKey } from '../prisma/store/keys';
+import { readDataConverter } from '../temporal/data-converter';
+import { NO_HISTORIES, openHistories, type RunHistories } from '../temporal/histories';
+import { readTemporalSettings } from '../temporal/settings';
 import { createApp } from './app';
 import { readApiConfig } from './config';
 
@@ -16,6 +19,7 @@ async function main(): Promise<void> {
   const config = readApiConfig(process.env);
   // The log goes to stderr: stdout is for the operator's key, once.
   const log = pino({ level: config.logLevel, base: { process: 'api' } }, pino.destination(2));
+  const histories = await historiesOf(process.env);
   const database = await connectDatabase(config.databaseUrl, { ...config, applicationName: 'durable-room api' });
   const db = database.prisma;
   const operatorKey = await ensureOperatorKey(db, config.operatorKey);
@@ -26,12 +30,16 @@ async function main(): Promise<void> {
     providers: config.providers,
     allowedModelHosts: config.allowedModelHosts,
     log,
+    histories,
   });
   const server = createServer(app);
   const port = await listen(server, config.port, config.host);
 
   let stopping: Promise<void> | undefined;
-  const stop = (): Promise<void> => (stopping ??= finish(server).then(() => database.close()));
+  const stop = (): Promise<void> =>
+    (stopping ??= finish(server)
+      .then(() => histories.close())
+      .then(() => database.close()));
   const stopAndExit = (): void => {
     stop().then(
       () => process.exit(0),
@@ -52,6 +60,13 @@ async function main(): Promise<void> {
     process.stdout.write(`Operator key, shown this once: ${operatorKey}\n`);
   }
   process.send?.({ type: 'ready', port, ...(operatorKey !== null && { operatorKey }) });
+}
+
+/** For the timelines of runs. Opens when the first is asked for: the door stands without Temporal. */
+async function historiesOf(env: NodeJS.ProcessEnv): Promise<RunHistories> {
+  const settings = readTemporalSettings(env);
+  const converter = await readDataConverter(env);
+  return settings.address === null ? NO_HISTORIES : openHistories(settings, converter);
 }
 
 function listen(server: Server, port: number, host: string): Promise<number> {

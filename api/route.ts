@@ -7,6 +7,7 @@ import { z } from 'zod';
 import type { SecretBox } from '../prisma/secret-box';
 import { isId, type IdPrefix } from '../prisma/store/ids';
 import { inStatement, inTransaction, type Db, type Reader, type Tx } from '../prisma/store/transaction';
+import type { RunHistories } from '../temporal/histories';
 import { assertMay, type CallerFor, type Who } from './callers';
 import { readQuery } from './input-checks';
 import { callerOf } from './middleware/authentication';
@@ -21,6 +22,8 @@ export interface ApiDeps {
   /** `host:port` that an owner-supplied address may name although it is inside, or not https. */
   readonly allowedModelHosts: readonly string[];
   readonly log: Logger;
+  /** Where a run's history can be read. Left out: timelines are from the ledger alone. */
+  readonly histories?: RunHistories;
 }
 
 /** The ids that paths hold, and the kind of each. */

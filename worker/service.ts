@@ -13,7 +13,8 @@ import { dispatchOnce } from './dispatcher';
 import { startHealthServer, type HealthReport } from './health';
 import { createLoop } from './loop';
 import { RECONCILER_TIMES, reconcileOnce } from './reconciler';
-import { requireSearchAttributes, type Temporal } from './temporal';
+import { requireSearchAttributes } from './search-attributes';
+import type { Temporal } from './temporal';
 import { startWakeListener } from './wake-listener';
 
 /** A wake older than this, unstarted or unclaimed, is a health warning long before it is lost. */
@@ -67,7 +68,8 @@ export async function startWorkerService(
     logFailure: ({ activity, error }) => log.error({ activity, err: error }, 'activity failed'),
   };
   const activities = createActivities(seams.deps?.(deps) ?? deps);
-  const bundle = seams.bundle ?? (await loadWorkflowBundle());
+  const { dataConverter } = temporal;
+  const bundle = seams.bundle ?? (await loadWorkflowBundle(dataConverter));
   const worker = await Worker.create({
     connection: temporal.native,
     namespace: temporal.namespace,
@@ -78,6 +80,7 @@ export async function startWorkerService(
       useWorkerVersioning: false,
     },
     activities: seams.activities?.(activities) ?? activities,
+    ...(dataConverter === undefined ? {} : { dataConverter }),
     ...(seams.sinks === undefined ? {} : { sinks: seams.sinks }),
     shutdownGraceTime: config.shutdownGraceMs,
     maxCachedWorkflows: config.maxCachedRuns,

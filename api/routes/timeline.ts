@@ -1,0 +1,19 @@
+// A run's timeline: the ledger, the room and Temporal's history as one list, for the run's own company.
+
+import { NO_HISTORIES } from '../../temporal/histories';
+import { loadTimeline } from '../../temporal/timeline';
+import { viewerOf } from '../callers';
+import { readRoute, type ApiDeps, type Route } from '../route';
+
+export function timelineRoutes({ histories = NO_HISTORIES }: Pick<ApiDeps, 'histories'>): readonly Route[] {
+  return [
+    readRoute({
+      path: '/v1/runs/:run/timeline',
+      who: 'company',
+      async handle(db, { caller, ids }) {
+        const { resource } = await loadTimeline(db, histories, viewerOf(caller), ids.run);
+        return { status: 200, body: resource };
+      },
+    }),
+  ];
+}
