@@ -47,15 +47,21 @@ export function explainTemporalFailure(settings: TemporalSettings, error: unknow
   return new TemporalUnavailable(`${at} can't be reached: ${said}`, false);
 }
 
+/** An error and what caused it, outermost first. */
+function* chainOf(error: unknown): Generator<object> {
+  for (let at = error; typeof at === 'object' && at !== null; at = 'cause' in at ? at.cause : null) yield at;
+}
+
 function grpcCodeOf(error: unknown): number | undefined {
-  for (let at: unknown = error; at instanceof Error; at = at.cause) if (isGrpcServiceError(at)) return at.code;
+  for (const each of chainOf(error)) if (isGrpcServiceError(each)) return each.code;
   return undefined;
 }
 
 function saidBy(error: unknown): string {
   const texts: string[] = [];
-  for (let at: unknown = error; at instanceof Error; at = at.cause) {
-    if (at.message !== '' && !texts.some((text) => text.includes(at.message))) texts.push(at.message);
+  for (const each of chainOf(error)) {
+    const text = 'message' in each ? String(each.message) : '';
+    if (text !== '' && !texts.some((said) => said.includes(text))) texts.push(text);
   }
   return texts.length === 0 ? String(error) : texts.join(': ');
 }

@@ -28,6 +28,7 @@ export function readTemporalSettings(env: Environment): TemporalSettings {
   if (file !== undefined && !existsSync(file)) {
     throw new TemporalUnavailable(`TEMPORAL_CONFIG_FILE names ${file}, and there is no such file`);
   }
+  refuseHalfAPair(set);
   const { connectionOptions, namespace } = load(set);
   const { apiKey, address, tls } = connectionOptions;
   // The SDK would say what is wrong with it by quoting it.
@@ -36,7 +37,6 @@ export function readTemporalSettings(env: Environment): TemporalSettings {
       'The Temporal API key holds a space, a line break or another character that no header can carry',
     );
   }
-  refuseHalfAPair(set);
   return {
     address: address ?? null,
     namespace: namespace ?? 'default',
@@ -57,16 +57,17 @@ function load(set: Record<string, string>): ClientConnectConfig {
 function explainLoading(error: unknown, set: Record<string, string>): string {
   const file = set['TEMPORAL_CONFIG_FILE'] ?? "Temporal's own configuration file";
   const profile = set['TEMPORAL_PROFILE'];
-  if (profile !== undefined && error instanceof Error && error.message.startsWith(`Profile '${profile}' not found`)) {
+  const { message, path, code, line } = error as Partial<Record<'message' | 'path' | 'code' | 'line', unknown>>;
+  if (profile !== undefined && String(message).startsWith(`Profile '${profile}' not found`)) {
     return `TEMPORAL_PROFILE is "${profile}", and ${file} has no such profile`;
   }
   // A certificate or a key by its path.
-  if (error instanceof Error && 'path' in error && 'code' in error) {
-    return `${String(error.path)}, which Temporal's configuration names, can't be read (${String(error.code)})`;
+  if (typeof path === 'string') {
+    return `${path}, which Temporal's configuration names, can't be read (${String(code)})`;
   }
   // What a parser says of a line quotes the line, and the line may be the API key's.
-  const line = typeof error === 'object' && error !== null && 'line' in error ? `, line ${String(error.line)}` : '';
-  return `${file}${line} can't be read as TOML with a table [profile.${profile ?? 'default'}]`;
+  const where = typeof line === 'number' ? `, line ${line}` : '';
+  return `${file}${where} can't be read as TOML with a table [profile.${profile ?? 'default'}]`;
 }
 
 /** The SDK leaves such a pair out without a word, and the server then says that a certificate is required. */

@@ -9,6 +9,7 @@ import { connectDatabase, type Database } from '../../prisma/client';
 import { createSecretBox, type SecretBox } from '../../prisma/secret-box';
 import { ensureOperatorKey } from '../../prisma/store/keys';
 import type { Db } from '../../prisma/store/transaction';
+import type { RunHistories } from '../../temporal/histories';
 import { createTestDatabase } from './database';
 
 // oxlint-disable-next-line typescript/no-explicit-any -- whatever the API answers; tests say what they expect of it
@@ -50,6 +51,7 @@ export interface TestApi {
 export interface TestApiOptions {
   readonly providers?: Readonly<Record<string, string>>;
   readonly allowedModelHosts?: readonly string[];
+  readonly histories?: RunHistories;
 }
 
 /** Starts the API on a free port, on a fresh database. */
@@ -69,6 +71,7 @@ export async function startTestApi(options: TestApiOptions = {}): Promise<TestAp
     secretBox,
     providers: new Map(Object.entries(options.providers ?? { openai: 'https://api.openai.com/v1' })),
     allowedModelHosts: options.allowedModelHosts ?? [],
+    ...(options.histories === undefined ? {} : { histories: options.histories }),
     log: pino({ level: 'debug' }, { write: (line: string) => void lines.push(line) }),
   });
   const operatorKey = await ensureOperatorKey(database.prisma, undefined);
