@@ -34,7 +34,7 @@ export function explainTemporalFailure(settings: TemporalSettings, error: unknow
   }
   if (code === NOT_FOUND && /namespace/i.test(said)) {
     return new TemporalUnavailable(
-      `${at} has no namespace "${settings.namespace}". Name another in TEMPORAL_NAMESPACE, or make it with:\n` +
+      `${at} has no namespace "${settings.namespace}" (not found). Name another in TEMPORAL_NAMESPACE, or make it with:\n` +
         `  temporal operator namespace create --namespace ${settings.namespace} --retention 30d`,
     );
   }

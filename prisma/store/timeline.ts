@@ -140,19 +140,20 @@ function stepEntries(_: Reader, run: TimelineRun): TimelineEntry[] {
 
 /** What everybody in the room could see of it: the message that woke the agent, and what the run wrote. */
 async function roomEntries(reader: Reader, run: TimelineRun): Promise<TimelineEntry[]> {
-  const asked = await reader.message.findUnique({ where: { id: run.messageId }, select: { seq: true } });
+  const messages = await reader.message.findMany({
+    where: { OR: [{ id: run.messageId }, { runId: run.id }] },
+    select: { id: true, seq: true, taskId: true },
+  });
+  // A message has its event's number. The card that woke the agent is of a task, which its claim may have started.
+  const started = messages.find((message) => message.id === run.messageId)?.taskId ?? null;
   const effects = run.steps.map((step) => step.effectId).filter((id) => id !== null);
   const events = await reader.roomEvent.findMany({
     where: {
       roomId: run.roomId,
       OR: [
-        { seq: asked?.seq ?? -1n },
-        { subjectId: run.id },
-        {
-          authorId: run.agentId,
-          subjectId: { in: effects },
-          at: { gte: run.claimedAt, ...(run.closedAt !== null && { lte: run.closedAt }) },
-        },
+        { seq: { in: messages.map((message) => message.seq) } },
+        { subjectId: { in: [run.id, ...effects] }, type: { in: ['run_ended', 'memory'] } },
+        ...(started === null ? [] : [{ subjectId: started, type: 'task_started' }]),
       ],
     },
     orderBy: { seq: 'asc' },

@@ -1,6 +1,7 @@
 // Everything readable that Temporal holds of an execution: history with every payload as it lies there, memo, search
 // attributes, summaries, pending activities.
 
+import { randomUUID } from 'node:crypto';
 import type { Client } from '@temporalio/client';
 import { historyToJSON } from '@temporalio/common/lib/proto-utils';
 
@@ -23,4 +24,18 @@ function buffersIn(value: unknown): string[] {
     return [Buffer.from(value.buffer, value.byteOffset, value.byteLength).toString('utf8')];
   if (typeof value !== 'object' || value === null) return [];
   return Object.values(value).flatMap(buffersIn);
+}
+
+/** Resets an execution to its first workflow task, and returns the run id of the copy. */
+export async function resetExecution(client: Client, workflowId: string): Promise<string> {
+  const { events } = await client.workflow.getHandle(workflowId).fetchHistory();
+  const first = (events ?? []).find((event) => event.workflowTaskCompletedEventAttributes);
+  const { runId } = await client.workflowService.resetWorkflowExecution({
+    namespace: 'default',
+    workflowExecution: { workflowId },
+    reason: 'a test',
+    requestId: randomUUID(),
+    workflowTaskFinishEventId: first?.eventId ?? null,
+  });
+  return runId;
 }

@@ -8,7 +8,7 @@ import { ENDINGS, type Ending, type RunTimeouts } from '../../workflows/contract
 import { reconcileOnce, RECONCILER_TIMES } from '../../worker/reconciler';
 import { expectStatus, startTestApi, type ApiClient, type TestApi } from '../support/api';
 import { failingIn } from '../support/faults';
-import { readableExecution } from '../support/histories-read';
+import { readableExecution, resetExecution } from '../support/histories-read';
 import { closedRun, startTestWorker, until, type TestWorker } from '../support/runs';
 import { answer, startScriptedModel, type ScriptedAnswer, type ScriptedModel } from '../support/scripted-model-server';
 
@@ -287,14 +287,7 @@ test('a run that is cancelled, one whose time is over, one that is terminated, a
   model.script(everything());
   const reset = await wake(await openScene(), worker);
   const resetId = await expectNothingSaid(reset, 'replied');
-  const copy = await worker.client.workflowService.resetWorkflowExecution({
-    namespace: 'default',
-    workflowExecution: { workflowId: resetId },
-    reason: 'a test',
-    requestId: reset,
-    workflowTaskFinishEventId: 4,
-  });
-  const copied = worker.client.workflow.getHandle(resetId, copy.runId ?? '');
+  const copied = worker.client.workflow.getHandle(resetId, await resetExecution(worker.client, resetId));
   expect(await copied.result()).toMatchObject({ result: 'fenced' });
   await expectNothingSaid(reset, 'replied');
 });

@@ -29,12 +29,12 @@ interface Run {
 let cli: string;
 let model: ScriptedModel;
 let world: World;
-/** Three runs of one room, by what became of them, and one that is open. */
+/** Runs of one room, by what became of them. */
 let replied: Run;
 let killed: Run;
 let refused: Run;
 let open: Run;
-let waiting: TestAgent;
+let terminated: Run;
 let worker: TestWorker;
 
 beforeAll(async () => {
@@ -45,10 +45,10 @@ beforeAll(async () => {
   worker = await startTestWorker(world);
   replied = await runOf(world.scribe, answer.reply('Hello.'));
   refused = await runOf(world.scout, answer.error(401, 'invalid_api_key'));
-  waiting = await world.addAgent({ slug: 'waiting' });
-  model.script(answer.hold());
-  const { messageId } = await world.post('@waiting hello');
-  open = await until('the claim', () => world.db.run.findFirst({ where: { messageId } }));
+  await world.addAgent({ slug: 'waiting' });
+  terminated = await runThatWaits();
+  await worker.client.workflow.getHandle(terminated.workflowId).terminate();
+  open = await runThatWaits();
 }, 120_000);
 afterAll(async () => {
   await worker.client.workflow.getHandle(open.workflowId).terminate();
@@ -62,6 +62,12 @@ async function runOf(agent: TestAgent, scripted: ReturnType<typeof answer.reply>
   model.script(scripted);
   const posted = await world.post(`@${agent.slug} hello`);
   return closedRun(world.db, posted.messageId);
+}
+
+async function runThatWaits(): Promise<Run> {
+  model.script(answer.hold());
+  const { messageId } = await world.post('@waiting hello');
+  return until('the claim', () => world.db.run.findFirst({ where: { messageId } }));
 }
 
 /** A worker that dies inside the second acting step, and another that finds it so. */
@@ -142,7 +148,7 @@ test('a block that shows what is not there is found', async () => {
 
 /** The queries of the README, and which of the runs each finds. */
 const QUERIES: readonly (readonly [string, () => Run[]])[] = [
-  ["RunEnding NOT IN ('replied','silent')", () => [killed, refused]],
+  ["RunEnding NOT IN ('replied','silent')", () => [killed, refused, terminated]],
   ["RunState='open'", () => [open]],
   ["RunEnding='refused'", () => [refused]],
   ["AgentId='agent_…'", () => [replied, killed]],

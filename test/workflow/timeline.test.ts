@@ -2,6 +2,7 @@
 // alone where Temporal has forgotten the run or does not answer.
 
 import { execFile } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
 import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -11,6 +12,7 @@ import { readTemporalSettings } from '../../temporal/settings';
 import { replayHistory } from '../../worker/explain/replay';
 import { expectStatus, setUpRoom, startTestApi, type Json, type TestApi, type TestRoom } from '../support/api';
 import { failingIn } from '../support/faults';
+import { resetExecution } from '../support/histories-read';
 import { closedRun, startTestWorker, temporalAddress, until, type TestWorker } from '../support/runs';
 import { answer, startScriptedModel, type ScriptedModel } from '../support/scripted-model-server';
 
@@ -30,6 +32,8 @@ const EVERYTHING = answer.reply({
 let reader: RunHistories = NO_HISTORIES;
 let real: RunHistories;
 let folder: string;
+/** Without any execution in it. */
+const namespace = `elsewhere-${randomBytes(4).toString('hex')}`;
 let model: ScriptedModel;
 let api: TestApi;
 let room: TestRoom;
@@ -45,6 +49,10 @@ beforeAll(async () => {
   api = await startTestApi({ providers: { openai: model.url }, histories });
   room = await setUpRoom(api);
   worker = await startTestWorker(api, { dispatch: false });
+  await worker.client.workflowService.registerNamespace({
+    namespace,
+    workflowExecutionRetentionPeriod: { seconds: 86_400 as never },
+  });
   const unreachable = (): Error => Object.assign(new Error('gone'), { code: 'ECONNRESET' });
   failing = await startTestWorker(api, {
     dispatch: false,
@@ -146,14 +154,8 @@ test('a run under way: its attempt is not over, and no step is known yet', async
 test('a reset copy of an execution stands in the timeline of the run that it met', async () => {
   model.script('Hello.');
   const { id, workflowId } = await run();
-  const { runId } = await worker.client.workflowService.resetWorkflowExecution({
-    namespace: 'default',
-    workflowExecution: { workflowId },
-    reason: 'a test',
-    requestId: id,
-    workflowTaskFinishEventId: 4,
-  });
-  await worker.client.workflow.getHandle(workflowId, runId ?? '').result();
+  const runId = await resetExecution(worker.client, workflowId);
+  await worker.client.workflow.getHandle(workflowId, runId).result();
   const body = await until('the copy to be listed', async () => {
     const seen = await timeline(id);
     return saysOf(seen).some((says) => says.startsWith(`${runId} ends`)) && seen;
@@ -164,7 +166,7 @@ test('a reset copy of an execution stands in the timeline of the run that it met
 
 test('the same ledger where Temporal has forgotten the run, does not answer, or is not configured', async () => {
   model.script('Hello.');
-  const { id, workflowId } = await run();
+  const { id } = await run();
   const whole = await timeline(id);
   const ledger = whole.data.filter((entry: Json) => entry.source !== 'temporal');
   expect(ledger.length).toBeLessThan(whole.data.length);
@@ -180,22 +182,20 @@ test('the same ledger where Temporal has forgotten the run, does not answer, or 
   expect(JSON.stringify(unreachable)).not.toContain('127.0.0.1');
   await away.close();
 
-  reader = real;
-  await worker.client.workflowService.deleteWorkflowExecution({
-    namespace: 'default',
-    workflowExecution: { workflowId },
-  });
-  const forgotten = await until(
-    'the execution to be deleted',
-    async () => {
-      const seen = await timeline(id);
-      return seen.history.state === 'forgotten' && seen;
-    },
-    60_000,
+  // As after its retention, or in a cluster that was restored: the server answers, and does not know it.
+  const elsewhere = openHistories(
+    readTemporalSettings({ TEMPORAL_ADDRESS: temporalAddress(), TEMPORAL_NAMESPACE: namespace }),
+    undefined,
   );
-  expect(forgotten).toMatchObject({ data: ledger, ending: 'replied' });
+  reader = elsewhere;
+  const forgotten = await until('the namespace to be known', async () => {
+    const seen = await timeline(id);
+    return seen.history.state !== 'unreachable' && seen;
+  });
+  expect(forgotten).toMatchObject({ history: { state: 'forgotten' }, data: ledger, ending: 'replied' });
   expect(forgotten.history.says).toMatch(/from the ledger alone/);
-}, 90_000);
+  await elsewhere.close();
+});
 
 test('another company gets 404 as if there were no such run, also in the same room; an own agent key may look', async () => {
   model.script('Hello.');
