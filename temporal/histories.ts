@@ -1,7 +1,7 @@
 // The one reader of histories: what Temporal still knows of a run's execution, or why it can't be asked. It reads and
 // sends no command.
 
-import { Client, WorkflowNotFoundError, type Connection, type WorkflowHandle } from '@temporalio/client';
+import { Client, WorkflowNotFoundError, type Connection, type WorkflowExecutionDescription } from '@temporalio/client';
 import type { DataConverter } from '@temporalio/common';
 import type { History } from '@temporalio/common/lib/proto-utils';
 import type { TimelineEntry } from '../prisma/store/timeline';
@@ -52,9 +52,11 @@ export function openHistories(settings: TemporalSettings, converter: DataConvert
   });
   const read = async (execution: Execution): Promise<HistoryReading> => {
     const handle = client.workflow.getHandle(execution.workflowId, execution.temporalRunId ?? undefined);
+    // First, because it tells a workflow that is not there from a namespace that is not; fetching a history does not.
+    const pending = pendingAttempts(await handle.describe());
     const history = await handle.fetchHistory();
     const entries = await historyEntries(loadedConverter(converter), history);
-    const [pending, copies] = await Promise.all([pendingAttempts(handle), otherExecutions(client, execution)]);
+    const copies = await otherExecutions(client, execution);
     return {
       state: 'read',
       events: history.events?.length ?? 0,
@@ -80,8 +82,7 @@ function within<T>(connection: Connection, work: () => Promise<T>): Promise<T> {
 }
 
 /** Attempts that are under way or waited for: a history gets them only when they end. */
-async function pendingAttempts(handle: WorkflowHandle): Promise<TimelineEntry[]> {
-  const { raw } = await handle.describe();
+function pendingAttempts({ raw }: WorkflowExecutionDescription): TimelineEntry[] {
   return (raw.pendingActivities ?? []).map((pending) => {
     const before = pending.lastFailure ? `; the last one: ${sayFailure(pending.lastFailure)}` : '';
     const activity = pending.activityType?.name ?? 'an activity';

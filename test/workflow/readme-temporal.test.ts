@@ -42,7 +42,7 @@ beforeAll(async () => {
   model = await startScriptedModel();
   world = await createWorld({ modelUrl: model.url });
   killed = await killedRun();
-  worker = await startTestWorker(world);
+  worker = await startTestWorker(world, { timeouts: { limitMs: 600_000, modelMs: 300_000 } });
   replied = await runOf(world.scribe, answer.reply('Hello.'));
   refused = await runOf(world.scout, answer.error(401, 'invalid_api_key'));
   await world.addAgent({ slug: 'waiting' });
@@ -149,7 +149,7 @@ test('a block that shows what is not there is found', async () => {
 /** The queries of the README, and which of the runs each finds. */
 const QUERIES: readonly (readonly [string, () => Run[]])[] = [
   ["RunEnding NOT IN ('replied','silent')", () => [killed, refused, terminated]],
-  ["RunState='open'", () => [open]],
+  ["ExecutionStatus='Running'", () => [open]],
   ["RunEnding='refused'", () => [refused]],
   ["AgentId='agent_…'", () => [replied, killed]],
 ];
