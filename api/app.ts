@@ -8,15 +8,18 @@ import { authenticate } from './middleware/authentication';
 import { logRequests } from './middleware/request-log';
 import { mountRoutes, type ApiDeps } from './route';
 import { agentRoutes } from './routes/agents';
+import { auditRoutes } from './routes/audit';
 import { companyRoutes } from './routes/companies';
 import { eventRoutes } from './routes/events';
 import { mountHealth } from './routes/health';
 import { keyRoutes } from './routes/keys';
 import { modelKeyRoutes } from './routes/model-keys';
+import { redactionRoutes } from './routes/redactions';
 import { roomContentRoutes } from './routes/room-contents';
 import { roomRoutes } from './routes/rooms';
 import { rosterRoutes } from './routes/roster';
 import { timelineRoutes } from './routes/timeline';
+import { usageRoutes } from './routes/usage';
 import { ledgerRoutes } from './routes/wakes-and-runs';
 import type { Route } from './route';
 
@@ -33,8 +36,11 @@ export function allRoutes(deps: ApiDeps): readonly Route[] {
     ...rosterRoutes,
     ...eventRoutes,
     ...roomContentRoutes,
-    ...ledgerRoutes,
+    ...redactionRoutes,
+    ...ledgerRoutes(deps),
     ...timelineRoutes(deps),
+    ...usageRoutes(deps),
+    ...auditRoutes,
   ];
 }
 

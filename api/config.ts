@@ -1,8 +1,10 @@
 // The door's configuration, read once from the environment. Errors name the variable and what is expected, never its value.
 
 import { z } from 'zod';
-import { normalizeBaseUrl } from '../prisma/model-endpoint';
+import { normalizeBaseUrl, protocolOfProvider } from '../prisma/model-endpoint';
+import type { PriceTable } from '../prisma/prices';
 import { parseMasterKeys, type MasterKey } from '../prisma/secret-box';
+import { readPriceTable } from './price-table';
 
 export interface ApiConfig {
   readonly databaseUrl: string;
@@ -17,6 +19,8 @@ export interface ApiConfig {
   readonly operatorKey: string | undefined;
   readonly providers: ReadonlyMap<string, string>;
   readonly allowedModelHosts: readonly string[];
+  /** Empty: nothing is priced. */
+  readonly prices: PriceTable;
   readonly logLevel: string;
 }
 
@@ -59,7 +63,7 @@ const schema = z.object({
     .optional(),
   MODEL_PROVIDERS: z
     .string()
-    .default('openai=https://api.openai.com/v1')
+    .default('anthropic=https://api.anthropic.com/v1,openai=https://api.openai.com/v1')
     .transform((text, context) => {
       const providers = parseProviders(text);
       if (providers !== null) return providers;
@@ -74,6 +78,17 @@ const schema = z.object({
       if (hosts.every((host) => /^(\[[0-9a-f:.]+\]|[^\s:/@[\]]+):\d{1,5}$/i.test(host))) return hosts;
       context.addIssue({ code: 'custom', message: '"host:port,host:port"' });
       return z.NEVER;
+    }),
+  MODEL_PRICES: z
+    .string()
+    .optional()
+    .transform((setting, context): PriceTable => {
+      try {
+        return setting === undefined ? new Map() : readPriceTable(setting);
+      } catch (error) {
+        context.addIssue({ code: 'custom', message: error instanceof Error ? error.message : 'not usable' });
+        return z.NEVER;
+      }
     }),
   LOG_LEVEL: z
     .enum(['fatal', 'error', 'warn', 'info', 'debug', 'silent'], 'one of fatal, error, warn, info, debug, silent')
@@ -102,6 +117,7 @@ export function readApiConfig(env: Readonly<Record<string, string | undefined>>)
     operatorKey: c.OPERATOR_KEY,
     providers: c.MODEL_PROVIDERS,
     allowedModelHosts: c.MODEL_ALLOWED_HOSTS,
+    prices: c.MODEL_PRICES,
     logLevel: c.LOG_LEVEL,
   };
 }
@@ -118,7 +134,7 @@ function parseProviders(text: string): ReadonlyMap<string, string> | null {
   for (const entry of listOf(text)) {
     const equals = entry.indexOf('=');
     const name = entry.slice(0, Math.max(equals, 0)).trim();
-    const url = normalizeBaseUrl(entry.slice(equals + 1));
+    const url = normalizeBaseUrl(entry.slice(equals + 1), protocolOfProvider(name));
     if (!/^[a-z0-9][a-z0-9_-]{0,39}$/.test(name) || providers.has(name) || !url.ok) return null;
     providers.set(name, url.url);
   }
