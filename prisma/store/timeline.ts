@@ -78,9 +78,7 @@ export interface StepNotDone {
 export function stepsNotDone(run: TimelineRun): StepNotDone[] {
   const recorded = new Map(run.steps.map((step) => [step.stepKey, step]));
   const declared = run.reply === null ? [] : planSteps(declaredKinds(run.reply as unknown as DeclaredReply));
-  // A redacted reply declares nothing any more; what was recorded of its steps stays.
-  const keys = new Set([...declared.map((step) => step.key), ...recorded.keys()]);
-  return [...keys].flatMap((key) => {
+  return declared.flatMap(({ key }) => {
     const step = recorded.get(key);
     if (step?.state === 'done') return [];
     return [{ step: key, state: step?.state ?? 'to_come', code: step?.code ?? null }];

@@ -8,6 +8,7 @@ import { Connection } from '@temporalio/client';
 import { newId } from '../../prisma/store/ids';
 import { modelKeyBinding } from '../../prisma/store/model-keys';
 import { createSecretBox, parseMasterKeys } from '../../prisma/secret-box';
+import { checkPostgres } from '../../worker/doctor/check-postgres';
 import { examine } from '../../worker/doctor/doctor';
 import { isAllWell, printFindings, type Finding } from '../../worker/doctor/findings';
 import { findRunningServices } from '../../worker/embedded/running';
@@ -83,6 +84,18 @@ test('a server that is down keeps nothing else from being looked at', async () =
   const findings = await examine({ ...healthy, DATABASE_URL: 'postgres://nobody:canary@127.0.0.1:1/none' }, NOTHING);
   expect(JSON.stringify(findings)).not.toContain('canary');
   expect(found(findings, 'temporal: search attributes').state).toBe('ok');
+});
+
+test('a clock that is ten seconds off is wrong, and what mends it is named', async () => {
+  const now = Date.now.bind(Date);
+  const clock = jest.spyOn(Date, 'now').mockImplementation(() => now() + 10_000);
+  const findings = await checkPostgres(world.db);
+  clock.mockRestore();
+  expect(found(findings, 'postgres: clock')).toMatchObject({
+    state: 'wrong',
+    says: expect.stringMatching(/^(9|10)\.\d s from this machine's$/),
+    mend: expect.stringContaining('set-ntp'),
+  });
 });
 
 test('a database that was not migrated names the command, and its keys are not asked for', async () => {

@@ -140,6 +140,19 @@ test('`temporal workflow show` of a run whose worker was killed, as the README s
   expectShows(block ?? [], await shown(killed));
 });
 
+test("the Web UI's page of a run: its summary, each activity's, and where the run stands now", async () => {
+  const handle = worker.client.workflow.getHandle(replied.workflowId);
+  expect(await (await handle.describe()).staticSummary()).toMatch(/^wake wake_/);
+  const metadata = await handle.query<{ currentDetails: string }>('__temporal_workflow_metadata');
+  expect(metadata.currentDetails).toBe(`replied · ${replied.id}`);
+  expect(await handle.query('state')).toEqual({ run: replied.id, at: 'reply' });
+  const { events } = await handle.fetchHistory();
+  const summaries = (events ?? [])
+    .filter((event) => event.activityTaskScheduledEventAttributes)
+    .map((event) => Buffer.from(event.userMetadata?.summary?.data ?? []).toString('utf8'));
+  expect(summaries).toEqual(['"claim"', '"model call"', '"reply"']);
+});
+
 test('a block that shows what is not there is found', async () => {
   await expect(async () => expectShows(['1 TIME WorkflowExecutionFailed'], await shown(replied))).rejects.toThrow(
     /which is not in/,
