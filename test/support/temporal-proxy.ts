@@ -83,7 +83,7 @@ function pass(
   headers: http2.IncomingHttpHeaders,
 ): void {
   const { authorization: _, ...rest } = headers;
-  const onwards = upstream.request(rest as http2.OutgoingHttpHeaders);
+  const onwards = upstream.request(rest);
   let trailers: http2.OutgoingHttpHeaders = {};
   onwards.on('error', () => stream.close(http2.constants.NGHTTP2_INTERNAL_ERROR));
   stream.on('close', () => onwards.close(http2.constants.NGHTTP2_CANCEL));

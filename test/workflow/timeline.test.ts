@@ -24,7 +24,7 @@ const EVERYTHING = answer.reply({
   reply: 'Canary reply.',
   memory: { category: 'fact', content: 'canary memory', tags: ['canarytag'], visibility: 'shared' },
   tasks_to_send: [
-    { to: 'scout', goal: 'canary goal', acceptance_criteria: ['canary'], priority: 'normal', deadline: null },
+    { to: 'clerk', goal: 'canary goal', acceptance_criteria: ['canary'], priority: 'normal', deadline: null },
   ],
 });
 
@@ -48,6 +48,10 @@ beforeAll(async () => {
   const histories: RunHistories = { read: (execution) => reader.read(execution), close: () => Promise.resolve() };
   api = await startTestApi({ providers: { openai: model.url }, histories });
   room = await setUpRoom(api);
+  // Tasks for it wake nobody, so that no run is in another's way.
+  const clerk = { slug: 'clerk', name: 'Clerk', instructions: 'File it.', always_on: false };
+  const { id: agent } = await expectStatus(201, room.larkspur.admin.post('/v1/agents', clerk));
+  await expectStatus(201, room.larkspur.admin.post(`${room.path}/roster`, { agent, preset: 'autonomous' }));
   worker = await startTestWorker(api, { dispatch: false });
   await worker.client.workflowService.registerNamespace({
     namespace,

@@ -94,11 +94,11 @@ function complain(code: number, text: string): number {
   return code;
 }
 
-async function run(): Promise<void> {
+async function runCommand(): Promise<void> {
   process.exitCode = await main();
 }
 
-run().catch((error: unknown) => {
+runCommand().catch((error: unknown) => {
   console.error(error instanceof Error ? error.message : error);
   process.exitCode = 1;
 });
