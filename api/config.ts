@@ -22,6 +22,8 @@ export interface ApiConfig {
   /** Empty: nothing is priced. */
   readonly prices: PriceTable;
   readonly logLevel: string;
+  readonly requestsPerMinute: number;
+  readonly streamsPerKey: number;
 }
 
 const OPERATOR_KEY_MIN = 32;
@@ -46,6 +48,8 @@ const schema = z.object({
   DATABASE_TRANSACTION_TIMEOUT_MS: whole(8_000, 100, 600_000),
   API_HOST: z.string().default('127.0.0.1'),
   API_PORT: whole(8080, 0, 65_535),
+  RATE_LIMIT_PER_MINUTE: whole(600, 1, 100_000_000),
+  STREAMS_PER_KEY: whole(10, 0, 10_000),
   MASTER_KEYS: z.string('"id:base64" of 32 random bytes, the sealing key first').transform((text, context) => {
     try {
       return parseMasterKeys(text);
@@ -119,6 +123,8 @@ export function readApiConfig(env: Readonly<Record<string, string | undefined>>)
     allowedModelHosts: c.MODEL_ALLOWED_HOSTS,
     prices: c.MODEL_PRICES,
     logLevel: c.LOG_LEVEL,
+    requestsPerMinute: c.RATE_LIMIT_PER_MINUTE,
+    streamsPerKey: c.STREAMS_PER_KEY,
   };
 }
 

@@ -11,6 +11,11 @@ import { NO_HISTORIES, openHistories, type RunHistories } from '../temporal/hist
 import { readTemporalSettings } from '../temporal/settings';
 import { createApp } from './app';
 import { readApiConfig } from './config';
+import { startHousekeeping } from './housekeeping';
+import { createStreams, STREAM_SETTINGS } from './streams';
+
+/** A cursor of a company's feed names its place in each room. */
+const HEAD_LIMIT_BYTES = 65_536;
 
 /** How long requests that are under way have to finish. */
 const STOP_WITHIN_MS = 10_000;
@@ -24,8 +29,19 @@ async function main(): Promise<void> {
   const db = database.prisma;
   const operatorKey = await ensureOperatorKey(db, config.operatorKey);
 
+  const streams = createStreams(
+    {
+      db,
+      databaseUrl: config.databaseUrl,
+      onLost: (reason) => log.warn({ reason }, 'the room listener lost its connection; the streams look without it'),
+    },
+    { ...STREAM_SETTINGS, streamsPerKey: config.streamsPerKey },
+  );
+  const housekeeping = startHousekeeping(db, (error) => log.warn({ err: error }, 'old answers were not purged'));
   const app = createApp({
     db,
+    streams,
+    requestsPerMinute: config.requestsPerMinute,
     secretBox: createSecretBox(config.masterKeys),
     providers: config.providers,
     allowedModelHosts: config.allowedModelHosts,
@@ -33,14 +49,17 @@ async function main(): Promise<void> {
     log,
     histories,
   });
-  const server = createServer(app);
+  const server = createServer({ maxHeaderSize: HEAD_LIMIT_BYTES }, app);
   const port = await listen(server, config.port, config.host);
 
   let stopping: Promise<void> | undefined;
   const stop = (): Promise<void> =>
-    (stopping ??= finish(server)
-      .then(() => histories.close())
-      .then(() => database.close()));
+    (stopping ??= (async () => {
+      housekeeping.stop();
+      await Promise.all([streams.close(), finish(server)]);
+      await histories.close();
+      await database.close();
+    })());
   const stopAndExit = (): void => {
     stop().then(
       () => process.exit(0),

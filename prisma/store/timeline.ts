@@ -8,20 +8,23 @@ import { NotFound } from './errors';
 import type { Reader } from './transaction';
 import { roomsOf, type Viewer } from './viewer';
 
-export type TimelineSource = 'ledger' | 'room' | 'temporal';
+export const TIMELINE_SOURCES = ['ledger', 'room', 'temporal'] as const;
+export type TimelineSource = (typeof TIMELINE_SOURCES)[number];
 
-export type TimelineKind =
-  | 'wake'
-  | 'claim'
-  | 'request'
-  | 'step'
-  | 'hold'
-  | 'decision'
-  | 'ending'
-  | 'room_event'
-  | 'history_event'
-  | 'attempt'
-  | 'execution';
+export const TIMELINE_KINDS = [
+  'wake',
+  'claim',
+  'request',
+  'step',
+  'hold',
+  'decision',
+  'ending',
+  'room_event',
+  'history_event',
+  'attempt',
+  'execution',
+] as const;
+export type TimelineKind = (typeof TIMELINE_KINDS)[number];
 
 export interface TimelineEntry {
   readonly at: Date;
