@@ -24,6 +24,7 @@ import { roomContentRoutes } from './routes/room-contents';
 import { searchRoutes } from './routes/search';
 import { roomRoutes } from './routes/rooms';
 import { rosterRoutes } from './routes/roster';
+import { timelineRoutes } from './routes/timeline';
 import { usageRoutes } from './routes/usage';
 import { ledgerRoutes } from './routes/wakes-and-runs';
 import { createStreams } from './streams';
@@ -46,6 +47,7 @@ export function allRoutes(deps: ApiDeps): readonly Route[] {
     ...searchRoutes(deps),
     ...redactionRoutes,
     ...ledgerRoutes(deps),
+    ...timelineRoutes(deps),
     ...usageRoutes(deps),
     ...auditRoutes,
   ];

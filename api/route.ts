@@ -8,6 +8,7 @@ import type { SecretBox } from '../prisma/secret-box';
 import type { AuditRecord } from '../prisma/store/audit';
 import type { IdPrefix } from '../prisma/store/ids';
 import type { Db, Reader, SqlTx, Tx } from '../prisma/store/transaction';
+import type { RunHistories } from '../worker/cluster/histories';
 import type { CallerFor, Who } from './callers';
 import type { ProblemCode } from './problems';
 import type { Streams, StreamSource } from './streams';
@@ -23,6 +24,8 @@ export interface ApiDeps {
   /** What models cost, as far as the operator says. */
   readonly prices: PriceTable;
   readonly log: Logger;
+  /** Where a run's history can be read. Left out: timelines are from the ledger alone. */
+  readonly histories?: RunHistories;
   /** Of one key. */
   readonly requestsPerMinute?: number;
   /** Whoever makes them closes them. Without any, streams look without being told. */

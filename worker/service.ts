@@ -19,7 +19,8 @@ import { startHealthServer, type HealthReport } from './health';
 import { createKeyTester } from './key-tester';
 import { createLoop } from './loop';
 import { RECONCILER_TIMES, reconcileOnce } from './reconciler';
-import { requireSearchAttributes, type Temporal } from './temporal';
+import { requireSearchAttributes } from './search-attributes';
+import type { Temporal } from './temporal';
 
 /** A wake older than this, unstarted or unclaimed, is a health warning long before it is lost. */
 const OLD_WAKE_SECONDS = 30;
@@ -74,7 +75,8 @@ export async function startWorkerService(
   };
   const used = seams.deps?.(deps) ?? deps;
   const activities = createActivities(used);
-  const bundle = seams.bundle ?? (await loadWorkflowBundle());
+  const { dataConverter } = temporal;
+  const bundle = seams.bundle ?? (await loadWorkflowBundle(dataConverter));
   const worker = await Worker.create({
     connection: temporal.native,
     namespace: temporal.namespace,
@@ -85,6 +87,7 @@ export async function startWorkerService(
       useWorkerVersioning: false,
     },
     activities: seams.activities?.(activities) ?? activities,
+    ...(dataConverter === undefined ? {} : { dataConverter }),
     ...(seams.sinks === undefined ? {} : { sinks: seams.sinks }),
     shutdownGraceTime: config.shutdownGraceMs,
     maxCachedWorkflows: config.maxCachedRuns,

@@ -82,6 +82,7 @@ const MAY: Readonly<Record<string, string>> = {
   'GET /v1/wakes/:wake': 'AMSG',
   'GET /v1/runs': 'AMSG',
   'GET /v1/runs/:run': 'AMSG',
+  'GET /v1/runs/:run/timeline': 'AMSG',
   'GET /v1/rooms/:room/usage': 'AMSG',
   'GET /v1/agents/:agent/usage': 'AMSG',
   'GET /v1/audit': 'A',
