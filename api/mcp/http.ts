@@ -17,26 +17,26 @@ import { createMcpServer } from './server';
 
 /** Mounts /mcp, whose tools call the routes of the same application. A key may ask it as often as it may ask those. */
 export function mountMcp(app: Express, deps: ApiDeps, requestsPerMinute: number): void {
-  const doorFor = inProcessDoors(app);
-  const serve: RequestHandler = async (req, res) => {
+  app
+    .route('/mcp')
+    .all(refuseBrowsers, authenticate(deps.db), limitRequests(requestsPerMinute), assertCompany)
+    .post(readBody, serve(deps, inProcessDoors(app)))
+    .all(refuseMethod('POST'));
+}
+
+function serve({ log }: ApiDeps, doorOf: ReturnType<typeof inProcessDoors>): RequestHandler {
+  return async (req, res) => {
     const message = parseText(req);
     if (message === undefined) throw new Problem('malformed_body', 'a JSON-RPC message is needed as the body');
     const { requestId } = localsOf(res);
-    const door = doorFor({ authorization: req.get('authorization') ?? '', requestId });
-    const server = createMcpServer(door, (error) =>
-      deps.log.error({ err: error, request: requestId }, 'a tool failed'),
-    );
+    const door = doorOf({ authorization: req.get('authorization') ?? '', requestId });
+    const server = createMcpServer(door, (error) => log.error({ err: error, request: requestId }, 'a tool failed'));
     const transport = new StreamableHTTPServerTransport({ enableJsonResponse: true });
     // A client that is gone gets no answer; what its call does at the door is done all the same.
     res.once('close', () => void server.close());
     await server.connect(transport);
     await transport.handleRequest(req, res, message);
   };
-  app
-    .route('/mcp')
-    .all(refuseBrowsers, authenticate(deps.db), limitRequests(requestsPerMinute), assertCompany)
-    .post(readBody, serve)
-    .all(refuseMethod('POST'));
 }
 
 /** No page in a browser is a client of ours: one that sends its origin was led here, by a rebound name or otherwise. */

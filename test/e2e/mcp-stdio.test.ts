@@ -30,7 +30,11 @@ test.each([
 
 test('it says on stdout what the protocol says and nothing else, answers what was under way, and ends with its stdin', async () => {
   const messages = [
-    { id: 1, method: 'initialize', params: { protocolVersion: '2024-11-05', capabilities: {}, clientInfo: { name: 'x', version: '1' } } },
+    {
+      id: 1,
+      method: 'initialize',
+      params: { protocolVersion: '2024-11-05', capabilities: {}, clientInfo: { name: 'x', version: '1' } },
+    },
     { method: 'notifications/initialized' },
     { id: 2, method: 'tools/call', params: { name: 'list_rooms', arguments: {} } },
   ];
