@@ -15,6 +15,8 @@ export interface ActivityDeps {
   readonly timeouts: RunTimeouts;
   /** `host:port` of model servers inside our network that the operator allows owners to name. */
   readonly allowedModelHosts: readonly string[];
+  /** Most tokens of what a run is shown. */
+  readonly contextTokens: number;
   readonly logFailure: FailureLog;
 }
 

@@ -16,12 +16,14 @@ import { auditRoutes } from './routes/audit';
 import { companyRoutes } from './routes/companies';
 import { eventRoutes } from './routes/events';
 import { feedRoutes } from './routes/feed';
+import { fileRoutes } from './routes/files';
 import { mountHealth } from './routes/health';
 import { inboxRoutes } from './routes/inbox';
 import { keyRoutes } from './routes/keys';
 import { modelKeyRoutes } from './routes/model-keys';
 import { redactionRoutes } from './routes/redactions';
 import { roomContentRoutes } from './routes/room-contents';
+import { searchRoutes } from './routes/search';
 import { roomRoutes } from './routes/rooms';
 import { rosterRoutes } from './routes/roster';
 import { usageRoutes } from './routes/usage';
@@ -43,6 +45,8 @@ export function allRoutes(deps: ApiDeps): readonly Route[] {
     ...feedRoutes,
     ...roomContentRoutes,
     ...inboxRoutes,
+    ...fileRoutes,
+    ...searchRoutes(deps),
     ...redactionRoutes,
     ...ledgerRoutes(deps),
     ...usageRoutes(deps),

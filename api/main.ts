@@ -41,6 +41,8 @@ async function main(): Promise<void> {
     secretBox: createSecretBox(config.masterKeys),
     providers: config.providers,
     allowedModelHosts: config.allowedModelHosts,
+    fileLimitBytes: config.fileLimitBytes,
+    searchLimitMs: config.searchLimitMs,
     prices: config.prices,
     log,
   });

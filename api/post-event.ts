@@ -4,7 +4,7 @@
 import { RoomDraft, type AppendedEvent, type Author } from '../prisma/store/draft';
 import { InvalidInput, NotAllowed, NotFound } from '../prisma/store/errors';
 import { publicReason } from '../prisma/store/gates';
-import { stageMemory } from '../prisma/store/memory';
+import { deprecateMemory, stageMemory } from '../prisma/store/memory';
 import { hopOfAgentPost, stageMessage, type CausedWake } from '../prisma/store/messages';
 import { lockRights, lockRoomForWrite, type RoomForWrite } from '../prisma/store/roster';
 import { judgeTask, lockTasks, respondToTask, stageTask } from '../prisma/store/tasks';
@@ -58,7 +58,7 @@ interface Staged {
 }
 
 /** @throws NotFound when the caller is not in the room; Conflict when it is closed */
-async function admitPoster(tx: SqlTx, roomId: string, caller: CompanyCaller): Promise<Poster> {
+export async function admitPoster(tx: SqlTx, roomId: string, caller: CompanyCaller): Promise<Poster> {
   const author = authorOf(caller);
   const room = await lockRoomForWrite(tx, roomId, caller.companyId);
   if (caller.kind !== 'agent') return { author, room, rights: null, hop: 0 };
@@ -110,6 +110,10 @@ async function stageEvent(tx: SqlTx, draft: RoomDraft, poster: Poster, event: Ev
       const staged = stageMemory(draft, room.id, { author, category, content, tags, visibility, runId: null });
       return { ...staged, subjectId: staged.memoryId, wakes: [] };
     }
+    case 'memory_deprecation': {
+      const eventId = await deprecateMemory(tx, draft, author, event.entry).catch(asInvalid('/entry'));
+      return { eventId, subjectId: event.entry, wakes: [] };
+    }
   }
 }
 
@@ -131,10 +135,11 @@ const RIGHT_NEEDED: Readonly<Record<EventBody['type'], ActionKind>> = {
   task_response: 'task_update',
   task_verdict: 'task_update',
   memory: 'memory',
+  memory_deprecation: 'memory',
 };
 
 /** Rights bind an agent's key too: there is nobody who could say yes to what it would hold. */
-function assertRight({ rights }: Poster, kind: ActionKind): void {
+export function assertRight({ rights }: Poster, kind: ActionKind): void {
   if (rights === null || rights[kind] === 'go') return;
   throw new NotAllowed(`this agent's right to ${kind} is "${rights[kind]}" in this room`);
 }

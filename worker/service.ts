@@ -1,4 +1,4 @@
-// One worker process: the Temporal worker, a dispatcher and a reconciler, started and stopped together.
+// One worker process: the Temporal worker, a dispatcher, a reconciler and a reader of files, started and stopped together.
 
 import type { Logger } from 'pino';
 import { Worker, type WorkerOptions } from '@temporalio/worker';
@@ -12,6 +12,7 @@ import { oldestWaits } from '../prisma/store/wakes';
 import { loadWorkflowBundle, type WorkflowBundle } from './bundle';
 import { databaseTimeouts, type WorkerConfig } from './config';
 import { dispatchOnce } from './dispatcher';
+import { readFileOnce } from './file-loop';
 import { startHealthServer, type HealthReport } from './health';
 import { createLoop } from './loop';
 import { RECONCILER_TIMES, reconcileOnce } from './reconciler';
@@ -65,6 +66,7 @@ export async function startWorkerService(
     requestReply,
     timeouts: config.timeouts,
     allowedModelHosts: config.allowedModelHosts,
+    contextTokens: config.contextTokens,
     logFailure: ({ activity, error }) => log.error({ activity, err: error }, 'activity failed'),
   };
   const activities = createActivities(seams.deps?.(deps) ?? deps);
@@ -115,6 +117,17 @@ export async function startWorkerService(
       return false;
     },
   });
+  const stoppingFiles = new AbortController();
+  const files = createLoop({
+    intervalMs: config.filePollMs,
+    onError: (error) => log.error({ err: error }, 'reading a file failed'),
+    runOnce: () =>
+      readFileOnce({
+        db,
+        signal: stoppingFiles.signal,
+        onUnreadable: (file, code) => log.info({ file, code }, 'a file is unreadable'),
+      }),
+  });
   const listener = listenTo(
     config.databaseUrl,
     WAKES_CHANNEL,
@@ -144,11 +157,14 @@ export async function startWorkerService(
   const running = worker.run();
   dispatcher.start();
   reconciler.start();
+  files.start();
 
   let stopping: Promise<void> | undefined;
   const stop = async (): Promise<void> => {
     await listener.stop();
-    await Promise.all([dispatcher.stop(), reconciler.stop()]);
+    // A file half read is read again; its process is not waited for.
+    stoppingFiles.abort();
+    await Promise.all([dispatcher.stop(), reconciler.stop(), files.stop()]);
     if (worker.getState() === 'RUNNING') worker.shutdown();
     await running.catch(() => undefined);
     await health.stop();

@@ -52,20 +52,24 @@ export const TOOLS: readonly Tool[] = [
     name: 'read_memory',
     title: 'Read shared memory',
     description:
-      "The memory of a room: what was decided, required, found. Another company's private entries show their company and time alone.",
+      "The memory of a room: what was decided, required, found; all of it by age, or what matches q. Another company's private entries show their company and time alone.",
     input: z.strictObject({
       room,
       ...page,
       order: order,
+      q: z.string('text').optional().meta({ description: 'What to search for: the best comes first, and no order.' }),
       category: oneOf(MEMORY_CATEGORIES).optional(),
+      tag: z.string('text').optional(),
       author: z.string('text').optional().meta({ description: 'The id of the key or agent that wrote it.' }),
-      deprecated: z.boolean('true or false').optional().meta({ description: 'Show deprecated entries too.' }),
+      since: time.optional(),
+      until: time.optional(),
+      include_deprecated: z.boolean('true or false').optional(),
     }),
     shows: pageOf(shownEntry),
-    request: ({ room: id, deprecated, ...query }) => ({
+    request: ({ room: id, include_deprecated: all, ...query }) => ({
       method: 'GET',
       path: inRoom(id, 'memory'),
-      query: { ...query, ...(deprecated !== undefined && { deprecated: String(deprecated) }) },
+      query: { ...query, ...(all !== undefined && { include_deprecated: String(all) }) },
     }),
   }),
   writesEvent({

@@ -17,6 +17,11 @@ export const at = z.iso.datetime({ precision: 3 });
 
 export const count = z.int().min(0);
 
+/** Who wrote something, by the name it had then. */
+export const author = z
+  .object({ kind: z.enum(['person', 'service', 'agent']), id: shownId('key', 'agent'), name: z.string() })
+  .meta({ id: 'Author' });
+
 /** A page of a list: `next_cursor` is null on the last. */
 export function pageOf(resource: z.ZodType) {
   return z.object({ data: z.array(resource), next_cursor: z.string().nullable() });

@@ -149,5 +149,8 @@ export const rosterPatch = z
 
 /** What is to be erased: a message, a task, or a memory entry of the caller's company. */
 export const redactionBody = z.strictObject({
-  subject: z.union([idOf('msg'), idOf('task'), idOf('mem')], 'the id of a message, a task or a memory entry'),
+  subject: z.union(
+    [idOf('msg'), idOf('task'), idOf('mem'), idOf('file')],
+    'the id of a message, a task, a memory entry or a file',
+  ),
 });

@@ -15,12 +15,9 @@ import {
   TASK_PRIORITIES,
   WAKE_STATES,
 } from '../../workflows/contract';
+import { shownFile } from './file-answers';
 import { runUsage, tokens } from './usage-answers';
-import { at, count, publicRosterEntry, shownId, shownMember, shownRights } from './answers';
-
-const author = z
-  .object({ kind: z.enum(['person', 'service', 'agent']), id: shownId('key', 'agent'), name: z.string() })
-  .meta({ id: 'Author' });
+import { at, author, count, publicRosterEntry, shownId, shownMember, shownRights } from './answers';
 
 export const shownMessage = z
   .object({
@@ -204,12 +201,12 @@ const DATA: Readonly<Record<RoomEventType, z.ZodType>> = {
   task_verdict: shownTask,
   task_started: shownTask,
   memory: shownEntry,
-  memory_deprecation: anything,
+  memory_deprecation: shownEntry,
   member_joined: shownMember,
   member_left: z.object({ room: shownId('room'), company: shownId('co') }),
   agent_added: publicRosterEntry,
   agent_removed: publicRosterEntry.omit({ added_at: true }),
-  file_added: anything,
+  file_added: shownFile,
   wake_suppressed: z.object({
     wake: shownId('wake'),
     agent: shownId('agent'),

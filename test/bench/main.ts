@@ -1,6 +1,7 @@
-// `npm run bench`: what a run costs, and how it compares. `--quick` for less than a minute, `--json FILE` for all numbers.
+// `npm run bench`: what a run costs, and how it compares. `--quick` for less than a minute, `--json FILE` for all numbers,
+// `--no-room-size` without the large room, `--only-room-size` with nothing else.
 //
-//   start everything → warm up → idle → wake to reply → per run → runs a second → API → print → stop everything
+//   start everything → warm up → idle → wake to reply → per run → runs a second → API → a large room → print → stop everything
 //
 // Exit code 0 when it measured, whatever the numbers are; 1 when it could not; 130 when it was interrupted.
 
@@ -13,7 +14,8 @@ import { measureLatency } from './latency';
 import { describeMachine, readVersions } from './machine';
 import { measureIdle, measurePerRun } from './per-run';
 import { createProgress, type Progress } from './progress';
-import { print, toJson, type Measured } from './report';
+import { print, printRoomSizes, toJson, type Measured } from './report';
+import { measureRoomSize } from './room-size';
 import { startSides } from './sides';
 import { measureThroughput } from './throughput';
 
@@ -25,6 +27,7 @@ interface Scale {
   readonly perRun: { readonly rounds: number; readonly runs: number };
   readonly throughput: { readonly rounds: number; readonly runs: number; readonly mostMs: number };
   readonly apiMs: number;
+  readonly roomSize: { readonly messages: number; readonly memory: number; readonly rounds: number };
 }
 
 const WHOLE: Scale = {
@@ -34,6 +37,7 @@ const WHOLE: Scale = {
   perRun: { rounds: 3, runs: 12 },
   throughput: { rounds: 3, runs: 120, mostMs: 20_000 },
   apiMs: 5_000,
+  roomSize: { messages: 1_000_000, memory: 100_000, rounds: 60 },
 };
 
 const QUICK: Scale = {
@@ -43,13 +47,19 @@ const QUICK: Scale = {
   perRun: { rounds: 1, runs: 10 },
   throughput: { rounds: 1, runs: 30, mostMs: 10_000 },
   apiMs: 2_000,
+  roomSize: { messages: 20_000, memory: 10_000, rounds: 20 },
 };
 
 const IN_FLIGHT = 50;
 
 async function main(): Promise<number> {
   const { values } = parseArgs({
-    options: { quick: { type: 'boolean', default: false }, json: { type: 'string' } },
+    options: {
+      quick: { type: 'boolean', default: false },
+      json: { type: 'string' },
+      'no-room-size': { type: 'boolean', default: false },
+      'only-room-size': { type: 'boolean', default: false },
+    },
   });
   const scale = values.quick ? QUICK : WHOLE;
   const say = (line: string): void => console.log(line);
@@ -73,11 +83,20 @@ async function main(): Promise<number> {
       signal: abort.signal,
     });
     ground = await starting;
-    const measured = await Promise.race([aborted, measure(ground, scale, progress, startedAt)]);
+    const { rounds, ...size } = scale.roomSize;
+    const large = { ...size, passages: size.memory };
+    const all = values['only-room-size']
+      ? null
+      : await Promise.race([aborted, measure(ground, scale, progress, startedAt)]);
+    const sizes = values['no-room-size']
+      ? null
+      : await Promise.race([aborted, measureRoomSize(ground, large, rounds, progress)]);
     progress.stop();
-    print(measured, say);
+    if (all !== null) print(all, say);
+    if (sizes !== null) printRoomSizes(sizes, say);
     if (values.json !== undefined) {
-      await writeFile(values.json, `${JSON.stringify(toJson(measured), null, 2)}\n`);
+      const numbers = { ...(all !== null && toJson(all)), ...(sizes !== null && { room_size: sizes }) };
+      await writeFile(values.json, `${JSON.stringify(numbers, null, 2)}\n`);
       say(`all numbers: ${values.json}`);
     }
     return 0;

@@ -162,6 +162,32 @@ describe.each(['http', 'stdio'] as const)('over %s', (kind) => {
     }
   });
 
+  test('memory is filtered and searched as its route does it', async () => {
+    const user = await memberUser(api, room.larkspur, kind);
+    const lines = [
+      { category: 'fact', content: 'The old mill seats forty', tags: ['hall'] },
+      { category: 'decision', content: 'We start at noon' },
+    ];
+    const ids: string[] = [];
+    for (const line of lines) ids.push((await done(user, 'write_memory', { room: room.id, ...line })).id);
+    const deprecation = { type: 'memory_deprecation', entry: ids[1] };
+    await expectStatus(201, room.larkspur.member.post(`${room.path}/events`, deprecation));
+    const asked: [Json, string, string[]][] = [
+      [{}, '', [ids[0] as string]],
+      [{ include_deprecated: true }, '?include_deprecated=true', ids],
+      [{ include_deprecated: true, category: 'decision' }, '?include_deprecated=true&category=decision', ids.slice(1)],
+      [{ q: 'mill', tag: 'hall', since: '2020-01-01T00:00:00Z' }, '?q=mill', ids.slice(0, 1)],
+      [{ q: 'noon' }, '?q=noon', []],
+    ];
+    for (const [args, query, expected] of asked) {
+      const found = await done(user, 'read_memory', { room: room.id, ...args });
+      expect([args, found.data.map(({ id }: Json) => id)]).toEqual([args, expected]);
+      expect(found).toEqual({ notice: NOTICE, ...(await get(`${room.path}/memory${query}`)) });
+    }
+    const { problem } = await user.call('read_memory', { room: room.id, q: 'mill', order: 'asc' });
+    expect(problem).toMatchObject({ code: 'invalid_input', parameter: 'order' });
+  });
+
   test('a list is read page by page, both ways', async () => {
     const user = await memberUser(api, room.larkspur, kind);
     const texts = ['one', 'two', 'three', 'four', 'five'];

@@ -70,6 +70,12 @@ const MAY: Readonly<Record<string, string>> = {
   'GET /v1/rooms/:room/tasks/:task': 'AMSG',
   'GET /v1/rooms/:room/memory': 'AMSG',
   'GET /v1/rooms/:room/memory/:entry': 'AMSG',
+  'POST /v1/rooms/:room/files': 'AMSG',
+  'GET /v1/rooms/:room/files': 'AMSG',
+  'GET /v1/rooms/:room/files/:file': 'AMSG',
+  'GET /v1/rooms/:room/files/:file/content': 'AMSG',
+  'GET /v1/rooms/:room/passages': 'AMSG',
+  'GET /v1/rooms/:room/passages/:passage': 'AMSG',
   'GET /v1/wakes': 'AMSG',
   'GET /v1/wakes/:wake': 'AMSG',
   'GET /v1/runs': 'AMSG',
@@ -90,6 +96,8 @@ const PREFIX = {
   entry: 'mem',
   wake: 'wake',
   run: 'run',
+  file: 'file',
+  passage: 'psg',
 } as const;
 
 function withUnknownIds(path: string): string {

@@ -17,6 +17,7 @@ import {
   TASK_PRIORITIES,
   WAKE_STATES,
 } from '../../workflows/contract';
+import { FILE_MEDIA_TYPES, FILE_STATES, UNREADABLE_CODES } from '../../prisma/store/files';
 import { createTestDatabase, type TestDatabase } from '../support/database';
 
 type Row = Readonly<Record<string, unknown>>;
@@ -137,6 +138,20 @@ const VALID: Readonly<Record<string, Row>> = {
     content: 'it is blue',
     visibility: 'shared',
   },
+  files: {
+    id: 'file_1',
+    room_id: 'room_1',
+    company_id: 'company_1',
+    author_kind: 'person',
+    author_id: 'key_1',
+    author_name: 'Grace',
+    name: 'plan.txt',
+    media_type: 'text/plain',
+    size_bytes: 1,
+    sha256: 'x',
+  },
+  file_contents: { file_id: 'file_1', bytes: Buffer.from('x') },
+  passages: { id: 'psg_1', file_id: 'file_1', room_id: 'room_1', number: 1, text: 'x', line: 1, start: 0 },
   wakes: {
     id: 'wake_1',
     agent_id: 'agent_1',
@@ -197,6 +212,8 @@ const UNIQUE: Readonly<Record<string, Row>> = {
   messages: { id: 'msg_2', seq: 2 },
   tasks: { id: 'task_2', card_message_id: 'msg_2' },
   memory_entries: { id: 'mem_2' },
+  files: { id: 'file_2' },
+  passages: { id: 'psg_2', number: 2 },
   wakes: { id: 'wake_2', message_id: 'msg_2' },
   agent_run_locks: { message_id: 'msg_2', run_id: 'run_2' },
   runs: { id: 'run_2', message_id: 'msg_2', wake_id: 'wake_2' },
@@ -307,6 +324,23 @@ const CLOSED_SETS: readonly {
   { constraint: 'memory_entries_author_kind_is_known', column: 'author_kind', values: AUTHORS },
   { constraint: 'memory_entries_category_is_known', column: 'category', values: MEMORY_CATEGORIES },
   { constraint: 'memory_entries_visibility_is_known', column: 'visibility', values: MEMORY_VISIBILITIES },
+  { constraint: 'files_author_kind_is_known', column: 'author_kind', values: AUTHORS },
+  { constraint: 'files_media_type_is_known', column: 'media_type', values: FILE_MEDIA_TYPES },
+  {
+    constraint: 'files_state_is_known',
+    column: 'state',
+    values: FILE_STATES,
+    with: (state) => ({
+      parsed_at: state === 'processing' ? null : NOW,
+      code: state === 'unreadable' ? 'binary' : null,
+    }),
+  },
+  {
+    constraint: 'files_code_is_known',
+    column: 'code',
+    values: UNREADABLE_CODES,
+    with: () => ({ state: 'unreadable', parsed_at: NOW }),
+  },
   {
     constraint: 'wakes_state_is_known',
     column: 'state',
@@ -350,6 +384,14 @@ const LONG = 'x'.repeat(201);
 
 /** Every other CHECK, and rows that it refuses. */
 const REFUSED: Readonly<Record<string, readonly Row[]>> = {
+  files_name_is_short: [{ name: 'x'.repeat(501) }],
+  files_name_exactly_unless_redacted: [{ name: '' }, { redacted_at: NOW }],
+  files_size_is_not_negative: [{ size_bytes: -1 }],
+  files_code_exactly_when_unreadable: [{ code: 'binary' }, { state: 'unreadable', parsed_at: NOW }],
+  files_parsed_at_exactly_unless_processing: [{ parsed_at: NOW }, { state: 'ready' }],
+  files_attempts_count_up: [{ attempts: -1 }],
+  passages_number_counts_from_one: [{ number: 0 }],
+  passages_have_a_page_or_a_line: [{ page: 1 }, { line: null }],
   companies_slug_fits_its_index: [{ slug: '' }, { slug: 'x'.repeat(65) }],
   companies_name_is_short: [{ name: '' }, { name: LONG }],
   api_keys_role_exactly_for_persons: [{ role: 'admin' }, { kind: 'person' }],

@@ -57,6 +57,8 @@ export interface TestApiOptions {
   readonly allowedModelHosts?: readonly string[];
   readonly requestsPerMinute?: number;
   readonly streams?: Partial<StreamSettings>;
+  readonly fileLimitBytes?: number;
+  readonly searchLimitMs?: number;
   readonly prices?: PriceTable;
 }
 
@@ -83,6 +85,8 @@ export async function startTestApi(options: TestApiOptions = {}): Promise<TestAp
     secretBox,
     providers: new Map(Object.entries(options.providers ?? { openai: 'https://api.openai.com/v1' })),
     allowedModelHosts: options.allowedModelHosts ?? [],
+    fileLimitBytes: options.fileLimitBytes ?? LIMITS.fileLimitBytes,
+    searchLimitMs: options.searchLimitMs ?? LIMITS.searchLimitMs,
     prices: options.prices ?? new Map(),
     log: pino({ level: 'debug' }, { write: (line: string) => void lines.push(line) }),
   };
@@ -109,9 +113,13 @@ export async function startTestApi(options: TestApiOptions = {}): Promise<TestAp
   };
 }
 
+const LIMITS = { fileLimitBytes: 20 * 1024 * 1024, searchLimitMs: 2_000 };
+
 /** Serves the API on a free port with what it is given. */
-export async function serveApi(deps: ApiDeps): Promise<{ url: string; close(): Promise<void> }> {
-  const server = createServer(createApp(deps));
+export async function serveApi(
+  deps: Omit<ApiDeps, keyof typeof LIMITS> & Partial<typeof LIMITS>,
+): Promise<{ url: string; close(): Promise<void> }> {
+  const server = createServer(createApp({ ...LIMITS, ...deps }));
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   return {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,

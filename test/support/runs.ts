@@ -1,5 +1,6 @@
 // In-process workers for tests, and what a test reads of a run.
 
+import { CONTEXT_TOKENS } from '../../activities/context/render';
 import { randomBytes } from 'node:crypto';
 import { Client, Connection } from '@temporalio/client';
 import { NativeConnection, Runtime, Worker } from '@temporalio/worker';
@@ -74,6 +75,7 @@ export async function startTestWorker(
       requestReply,
       timeouts: { ...TEST_TIMEOUTS, ...options.timeouts },
       allowedModelHosts: [],
+      contextTokens: CONTEXT_TOKENS,
       logFailure: ({ activity, error }) => {
         failures.push(error);
         console.error(activity, error);
