@@ -146,6 +146,10 @@ export function created(body: z.ZodType): Success {
   return { status: 201, body };
 }
 
+export function accepted(body: z.ZodType): Success {
+  return { status: 202, body };
+}
+
 /** A route that only reads. */
 export function readRoute<const P extends string, W extends Who, Q extends z.ZodObject = typeof noQuery>(route: {
   readonly path: P;
