@@ -116,6 +116,8 @@ export interface Route {
   /** Problems beyond those that every route of its kind may answer with. */
   readonly problems: readonly ProblemCode[];
   readonly transaction: Transaction;
+  /** A POST that done twice is done once by itself. Its answer is not kept: an `Idempotency-Key` changes nothing. */
+  readonly repeatable?: boolean;
   /** In one transaction: a write and all that must stand or fall with it. */
   readonly handle: (reader: Reader, call: Call<string, Who, unknown, unknown>) => Promise<Answer>;
   /** What the audit says of it, in the same transaction. Null: it belongs to the room's feed, or is only a read. */
@@ -184,6 +186,7 @@ interface Write<P extends string, W extends Who, B extends z.ZodType, T> {
   readonly body?: B;
   readonly success: Success;
   readonly problems?: readonly ProblemCode[];
+  readonly repeatable?: boolean;
   readonly audit: Audit<P, W, z.output<B>> | null;
   readonly handle: (tx: T, call: Call<P, W, z.output<B>, unknown>) => Promise<Answer>;
 }
