@@ -16,6 +16,7 @@ import { modelKeyRoutes } from './routes/model-keys';
 import { roomContentRoutes } from './routes/room-contents';
 import { roomRoutes } from './routes/rooms';
 import { rosterRoutes } from './routes/roster';
+import { usageRoutes } from './routes/usage';
 import { ledgerRoutes } from './routes/wakes-and-runs';
 import type { Route } from './route';
 
@@ -32,7 +33,8 @@ export function allRoutes(deps: ApiDeps): readonly Route[] {
     ...rosterRoutes,
     ...eventRoutes,
     ...roomContentRoutes,
-    ...ledgerRoutes,
+    ...ledgerRoutes(deps),
+    ...usageRoutes(deps),
   ];
 }
 

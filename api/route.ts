@@ -4,6 +4,7 @@
 import type { Express, RequestHandler, Response } from 'express';
 import type { Logger } from 'pino';
 import { z } from 'zod';
+import type { PriceTable } from '../prisma/prices';
 import type { SecretBox } from '../prisma/secret-box';
 import { isId, type IdPrefix } from '../prisma/store/ids';
 import { inStatement, inTransaction, type Db, type Reader, type Tx } from '../prisma/store/transaction';
@@ -20,6 +21,8 @@ export interface ApiDeps {
   readonly providers: ReadonlyMap<string, string>;
   /** `host:port` that an owner-supplied address may name although it is inside, or not https. */
   readonly allowedModelHosts: readonly string[];
+  /** What models cost, as far as the operator says. */
+  readonly prices: PriceTable;
   readonly log: Logger;
 }
 

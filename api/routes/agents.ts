@@ -36,6 +36,8 @@ export const agentRoutes: readonly Route[] = [
         instructions: body.instructions,
         model: body.model,
         modelKeyId: body.model_key,
+        tokensPerDay: body.tokens_per_day,
+        tokensPerRun: body.tokens_per_run,
       });
       return { status: 201, body: agentResource(agent) };
     },
@@ -69,6 +71,8 @@ export const agentRoutes: readonly Route[] = [
         instructions: body.instructions,
         model: body.model,
         modelKeyId: body.model_key,
+        tokensPerDay: body.tokens_per_day,
+        tokensPerRun: body.tokens_per_run,
       });
       return { status: 200, body: agentResource(agent) };
     },

@@ -5,13 +5,15 @@ import {
   createCompany,
   listCompanies,
   loadCompany,
+  ownCompanyResource,
   resumeCompany,
+  setBudget,
   suspendCompany,
 } from '../../prisma/store/companies';
 import { NotFound } from '../../prisma/store/errors';
 import { createKey, keyResource } from '../../prisma/store/keys';
 import { readRoute, writeRoute, type Route } from '../route';
-import { companyBody } from '../schemas/bodies';
+import { companyBody, companyPatch } from '../schemas/bodies';
 import { slugOr } from '../schemas/fields';
 import { listBody, listQuery, pageRequest } from '../schemas/lists';
 
@@ -40,8 +42,19 @@ export const companyRoutes: readonly Route[] = [
     path: '/v1/companies/:company',
     who: 'anyone',
     async handle(db, { caller, ids }) {
-      if (caller.kind !== 'operator' && caller.companyId !== ids.company) throw new NotFound('no such company');
-      return { status: 200, body: companyResource(await loadCompany(db, ids.company)) };
+      if (caller.kind === 'operator') return { status: 200, body: companyResource(await loadCompany(db, ids.company)) };
+      if (caller.companyId !== ids.company) throw new NotFound('no such company');
+      return { status: 200, body: ownCompanyResource(await loadCompany(db, ids.company)) };
+    },
+  }),
+  writeRoute({
+    method: 'patch',
+    path: '/v1/companies/:company',
+    who: 'admin',
+    body: companyPatch,
+    async handle(tx, { caller, ids, body }) {
+      if (caller.companyId !== ids.company) throw new NotFound('no such company');
+      return { status: 200, body: ownCompanyResource(await setBudget(tx, ids.company, body.tokens_per_day)) };
     },
   }),
   writeRoute({

@@ -56,13 +56,25 @@ export async function suspendCompany(tx: Tx, companyId: string): Promise<Company
   return loadCompany(tx, companyId);
 }
 
+/** Sets the budget of all of a company's agents together; null: no limit. @throws NotFound */
+export async function setBudget(tx: Tx, companyId: string, tokensPerDay: number | null): Promise<Company> {
+  await tx.$executeRaw`UPDATE companies SET tokens_per_day = ${tokensPerDay}::bigint WHERE id = ${companyId}`;
+  return loadCompany(tx, companyId);
+}
+
 /** Lets a company's keys and wakes in again. Idempotent. @throws NotFound */
 export async function resumeCompany(tx: Tx, companyId: string): Promise<Company> {
   await tx.$executeRaw`UPDATE companies SET suspended_at = NULL WHERE id = ${companyId}`;
   return loadCompany(tx, companyId);
 }
 
-/** A company as the API shows it. */
+/** A company as it sees itself. */
+export function ownCompanyResource(company: Company): Record<string, unknown> {
+  const { tokensPerDay } = company;
+  return { ...companyResource(company), tokens_per_day: tokensPerDay === null ? null : Number(tokensPerDay) };
+}
+
+/** A company as the operator sees it. */
 export function companyResource(company: Company): Record<string, unknown> {
   return {
     id: company.id,

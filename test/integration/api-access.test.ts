@@ -29,6 +29,8 @@ const MAY: Readonly<Record<string, string>> = {
   'POST /v1/companies': 'O',
   'GET /v1/companies': 'O',
   'GET /v1/companies/:company': 'OAMSG',
+  'PATCH /v1/companies/:company': 'A',
+  'GET /v1/companies/:company/usage': 'AMSG',
   'POST /v1/companies/:company/suspend': 'O',
   'POST /v1/companies/:company/resume': 'O',
   'POST /v1/keys': 'A',
@@ -67,6 +69,8 @@ const MAY: Readonly<Record<string, string>> = {
   'GET /v1/wakes/:wake': 'AMSG',
   'GET /v1/runs': 'AMSG',
   'GET /v1/runs/:run': 'AMSG',
+  'GET /v1/rooms/:room/usage': 'AMSG',
+  'GET /v1/agents/:agent/usage': 'AMSG',
 };
 
 const PREFIX = {

@@ -160,6 +160,13 @@ const VALID: Readonly<Record<string, Row>> = {
   },
   run_steps: { run_id: 'run_1', step_key: 'reply', position: 0, kind: 'reply', state: 'done' },
   model_requests: { run_id: 'run_1', number: 1 },
+  token_reservations: {
+    agent_id: 'agent_1',
+    message_id: 'msg_1',
+    company_id: 'company_1',
+    day: '2026-11-29',
+    reserved: 1,
+  },
 };
 
 /** What a second row beside the valid one must have of its own. */
@@ -182,6 +189,7 @@ const UNIQUE: Readonly<Record<string, Row>> = {
   runs: { id: 'run_2', message_id: 'msg_2', wake_id: 'wake_2' },
   run_steps: { step_key: 'memory', kind: 'memory' },
   model_requests: { number: 2 },
+  token_reservations: { message_id: 'msg_2' },
 };
 
 const ANSWERED: Row = { state: 'done', result: '', response_message_id: 'msg_3', responded_at: NOW };
@@ -384,6 +392,12 @@ const REFUSED: Readonly<Record<string, readonly Row[]>> = {
   run_steps_position_is_bounded: [{ position: -1 }, { position: 101 }],
   model_requests_number_at_most_three: [{ number: 0 }, { number: MODEL_REQUESTS_LIMIT + 1 }],
   model_requests_ended_at_exactly_unless_in_flight: [{ ended_at: NOW }, { outcome: 'answered' }],
+  companies_tokens_per_day_is_no_debt: [{ tokens_per_day: -1 }],
+  agents_tokens_per_day_is_no_debt: [{ tokens_per_day: -1 }],
+  agents_tokens_per_run_is_positive: [{ tokens_per_run: 0 }],
+  token_reservations_reserved_is_positive: [{ reserved: 0 }],
+  token_reservations_settled_is_no_debt: [{ settled: -1, settled_at: NOW }],
+  token_reservations_settled_at_exactly_when_settled: [{ settled: 1 }, { settled_at: NOW }],
 };
 
 /** Rows that look close to a refused one and are right. */

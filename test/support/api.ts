@@ -6,6 +6,7 @@ import type { AddressInfo } from 'node:net';
 import pino from 'pino';
 import { createApp, type ApiDeps } from '../../api/app';
 import { connectDatabase, type Database } from '../../prisma/client';
+import type { PriceTable } from '../../prisma/prices';
 import { createSecretBox, type SecretBox } from '../../prisma/secret-box';
 import { ensureOperatorKey } from '../../prisma/store/keys';
 import type { Db } from '../../prisma/store/transaction';
@@ -50,6 +51,7 @@ export interface TestApi {
 export interface TestApiOptions {
   readonly providers?: Readonly<Record<string, string>>;
   readonly allowedModelHosts?: readonly string[];
+  readonly prices?: PriceTable;
 }
 
 /** Starts the API on a free port, on a fresh database. */
@@ -69,6 +71,7 @@ export async function startTestApi(options: TestApiOptions = {}): Promise<TestAp
     secretBox,
     providers: new Map(Object.entries(options.providers ?? { openai: 'https://api.openai.com/v1' })),
     allowedModelHosts: options.allowedModelHosts ?? [],
+    prices: options.prices ?? new Map(),
     log: pino({ level: 'debug' }, { write: (line: string) => void lines.push(line) }),
   });
   const operatorKey = await ensureOperatorKey(database.prisma, undefined);
