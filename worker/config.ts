@@ -25,6 +25,8 @@ const schema = z.object({
   RUN_MODEL_TIMEOUT_SECONDS: seconds(95, 1, 600),
   RUN_HEARTBEAT_SECONDS: seconds(10, 0.5, 60),
   DISPATCH_POLL_SECONDS: seconds(1, 0.05, 60),
+  // A fifth of a worker's activity slots: one company can't fill a worker, whatever it posts.
+  DISPATCH_COMPANY_LIMIT: z.coerce.number().int().min(1).max(100_000).default(20),
   RECONCILE_SECONDS: seconds(10, 0.1, 60),
   LOG_LEVEL: z.enum(['fatal', 'error', 'warn', 'info', 'debug', 'silent']).default('info'),
 });
@@ -41,6 +43,8 @@ export interface WorkerConfig {
   readonly shutdownGraceMs: number;
   readonly timeouts: RunTimeouts;
   readonly dispatchPollMs: number;
+  /** Most runs in flight of one company. */
+  readonly companyLimit: number;
   readonly reconcileMs: number;
   readonly logLevel: string;
 }
@@ -73,6 +77,7 @@ export function readWorkerConfig(env: Record<string, string | undefined>): Worke
       heartbeatMs: c.RUN_HEARTBEAT_SECONDS * 1_000,
     },
     dispatchPollMs: c.DISPATCH_POLL_SECONDS * 1_000,
+    companyLimit: c.DISPATCH_COMPANY_LIMIT,
     reconcileMs: c.RECONCILE_SECONDS * 1_000,
     logLevel: c.LOG_LEVEL,
   };

@@ -1,4 +1,4 @@
-// Carries wakes to Temporal. Any number of dispatchers may run at once: rows another one holds are passed over.
+// Carries wakes to Temporal. Any number of dispatchers may run at once: they deliver in turn, and start side by side.
 
 import { WorkflowExecutionAlreadyStartedError, type Client, type WorkflowClient } from '@temporalio/client';
 import { defineSearchAttributeKey, TypedSearchAttributes } from '@temporalio/common';
@@ -25,6 +25,8 @@ export interface DispatcherDeps {
   readonly db: Db;
   readonly client: Client;
   readonly taskQueue: string;
+  /** Most runs that one company has in flight; its other wakes wait. No cap where none is named. */
+  readonly companyLimit?: number;
   /**
    * Asks Temporal to hand the first workflow task to the worker of this process in the answer to its start, which saves the
    * way through the task queue. Only over that worker's own connection.
@@ -43,7 +45,7 @@ export interface DispatchPass {
 
 /** One pass: takes the wakes that are due, pending or not yet acknowledged, and starts them all at once. */
 export async function dispatchOnce(deps: DispatcherDeps): Promise<DispatchPass> {
-  const wakes = await deliverWakes(deps.db, BATCH);
+  const wakes = await deliverWakes(deps.db, BATCH, deps.companyLimit);
   if (wakes.length === 0) return { started: 0, failed: 0, full: false };
   const outcomes = await Promise.all(wakes.map((wake) => start(deps, wake)));
   const started = wakes.filter((_, index) => outcomes[index]);

@@ -93,6 +93,7 @@ export async function startWorkerService(
         client: temporal.starter,
         eager: true,
         taskQueue: config.taskQueue,
+        companyLimit: config.companyLimit,
         onStartFailed: (wake, error) => log.warn({ wake: wake.id, err: error }, 'start failed; it is repeated'),
       });
       if (pass.started > 0) log.debug({ started: pass.started }, 'wakes started');
