@@ -130,23 +130,25 @@ function takeDueWakes(tx: SqlTx, limit: number, companyLimit: number): Promise<D
       SELECT (SELECT w.company_id FROM wakes w WHERE w.state = 'pending' AND w.company_id > waiting.company_id
               ORDER BY w.company_id LIMIT 1)
       FROM waiting WHERE waiting.company_id IS NOT NULL
-    ), flight AS (
+    ), flight AS MATERIALIZED (
       SELECT company_id,
              (SELECT count(*) FROM (SELECT FROM wakes d WHERE d.company_id = waiting.company_id AND d.state = 'delivered'
                                     LIMIT ${companyLimit}::int) AS delivered)
              + (SELECT count(*) FROM (SELECT FROM runs r WHERE r.company_id = waiting.company_id AND r.state = 'open'
                                       LIMIT ${companyLimit}::int) AS open) AS runs
       FROM waiting WHERE company_id IS NOT NULL
-    ), next AS (
-      SELECT w.id, flight.runs + w.place AS turn
+    ), next AS MATERIALIZED (
+      SELECT w.id, flight.runs + w.place AS turn, w.due_at
       FROM flight CROSS JOIN LATERAL (
-        SELECT p.id, row_number() OVER (ORDER BY p.due_at, p.id) AS place FROM (
+        SELECT p.id, p.due_at, row_number() OVER (ORDER BY p.due_at, p.id) AS place FROM (
           SELECT id, due_at FROM wakes
           WHERE state = 'pending' AND company_id = flight.company_id AND due_at <= clock_timestamp()
           ORDER BY due_at, id LIMIT least(greatest(${companyLimit}::int - flight.runs, 0), ${limit}::int)) AS p
       ) AS w
       UNION ALL
-      SELECT id, 0 FROM wakes WHERE state = 'delivered' AND started_at IS NULL AND due_at <= clock_timestamp()
+      SELECT id, 0, due_at FROM wakes
+      WHERE state = 'delivered' AND started_at IS NULL AND due_at <= clock_timestamp()
+      ORDER BY turn, due_at LIMIT ${limit}::int
     )
     SELECT w.id, w.agent_id AS "agentId", w.message_id AS "messageId", w.room_id AS "roomId",
            w.company_id AS "companyId", w.traceparent, w.state, w.hop, r.hop_limit AS "hopLimit",
@@ -166,7 +168,7 @@ function takeDueWakes(tx: SqlTx, limit: number, companyLimit: number): Promise<D
     JOIN room_agents ra ON ra.room_id = w.room_id AND ra.agent_id = w.agent_id
     LEFT JOIN model_keys k ON k.id = a.model_key_id
     WHERE (w.state = 'pending' OR w.state = 'delivered') AND w.started_at IS NULL
-    ORDER BY next.turn, w.due_at LIMIT ${limit}
+    ORDER BY next.turn, next.due_at
     FOR NO KEY UPDATE OF w SKIP LOCKED`;
 }
 
