@@ -6,6 +6,7 @@ import { assertReadablePath } from './input-checks';
 import { answerProblems, answerUnknownRoute } from './middleware/problem-answers';
 import { authenticate } from './middleware/authentication';
 import { logRequests } from './middleware/request-log';
+import { reportRequests } from './middleware/request-reports';
 import { mountRoutes, type ApiDeps } from './route';
 import { agentRoutes } from './routes/agents';
 import { companyRoutes } from './routes/companies';
@@ -48,6 +49,7 @@ export function createApp(deps: ApiDeps): Express {
   app.set('query parser', false);
 
   app.use(logRequests(deps.log));
+  if (deps.onRequest) app.use(reportRequests(deps.onRequest));
   app.use(helmet());
   app.use((req, _res, next) => {
     assertReadablePath(req.path);

@@ -15,6 +15,8 @@ export interface ApiConfig {
   readonly host: string;
   /** 0: any that is free. */
   readonly port: number;
+  /** Where `/metrics` is served, beside the door and never through it. Undefined: nowhere. */
+  readonly metricsPort: number | undefined;
   readonly masterKeys: readonly MasterKey[];
   readonly operatorKey: string | undefined;
   readonly providers: ReadonlyMap<string, string>;
@@ -46,6 +48,11 @@ const schema = z.object({
   DATABASE_TRANSACTION_TIMEOUT_MS: whole(8_000, 100, 600_000),
   API_HOST: z.string().default('127.0.0.1'),
   API_PORT: whole(8080, 0, 65_535),
+  API_METRICS_PORT: z
+    .string()
+    .regex(/^\d{1,5}$/, 'a port')
+    .transform(Number)
+    .optional(),
   MASTER_KEYS: z.string('"id:base64" of 32 random bytes, the sealing key first').transform((text, context) => {
     try {
       return parseMasterKeys(text);
@@ -113,6 +120,7 @@ export function readApiConfig(env: Readonly<Record<string, string | undefined>>)
     transactionTimeoutMs: c.DATABASE_TRANSACTION_TIMEOUT_MS,
     host: c.API_HOST,
     port: c.API_PORT,
+    metricsPort: c.API_METRICS_PORT,
     masterKeys: c.MASTER_KEYS,
     operatorKey: c.OPERATOR_KEY,
     providers: c.MODEL_PROVIDERS,

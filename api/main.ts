@@ -8,6 +8,7 @@ import { createSecretBox } from '../prisma/secret-box';
 import { ensureOperatorKey } from '../prisma/store/keys';
 import { createApp } from './app';
 import { readApiConfig } from './config';
+import { createApiMetrics } from './metrics';
 
 /** How long requests that are under way have to finish. */
 const STOP_WITHIN_MS = 10_000;
@@ -20,6 +21,7 @@ async function main(): Promise<void> {
   const db = database.prisma;
   const operatorKey = await ensureOperatorKey(db, config.operatorKey);
 
+  const metrics = config.metricsPort === undefined ? undefined : createApiMetrics();
   const app = createApp({
     db,
     secretBox: createSecretBox(config.masterKeys),
@@ -27,12 +29,18 @@ async function main(): Promise<void> {
     allowedModelHosts: config.allowedModelHosts,
     prices: config.prices,
     log,
+    ...(metrics && { onRequest: metrics.onRequest }),
   });
   const server = createServer(app);
   const port = await listen(server, config.port, config.host);
+  const metricsServer = metrics?.serve();
+  if (metricsServer && config.metricsPort !== undefined) await listen(metricsServer, config.metricsPort, config.host);
 
   let stopping: Promise<void> | undefined;
-  const stop = (): Promise<void> => (stopping ??= finish(server).then(() => database.close()));
+  const stop = (): Promise<void> => (stopping ??= finish(server).then(async () => {
+      metricsServer?.close().closeAllConnections();
+      await database.close();
+    }));
   const stopAndExit = (): void => {
     stop().then(
       () => process.exit(0),

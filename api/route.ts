@@ -12,6 +12,7 @@ import { assertMay, type CallerFor, type Who } from './callers';
 import { readQuery } from './input-checks';
 import { callerOf } from './middleware/authentication';
 import { parseJson, readBody } from './middleware/json-body';
+import type { OnRequest } from './middleware/request-reports';
 import { Problem, problemOfIssues } from './problems';
 
 export interface ApiDeps {
@@ -24,6 +25,8 @@ export interface ApiDeps {
   /** What models cost, as far as the operator says. */
   readonly prices: PriceTable;
   readonly log: Logger;
+  /** Told of every request at its end. */
+  readonly onRequest?: OnRequest;
 }
 
 /** The ids that paths hold, and the kind of each. */

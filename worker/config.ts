@@ -17,6 +17,10 @@ const schema = z.object({
   TASK_QUEUE: z.string().min(1).default(TASK_QUEUE),
   WORKER_HOST: z.string().default('127.0.0.1'),
   WORKER_PORT: z.coerce.number().int().min(0).max(65_535).default(8081),
+  WORKER_SDK_METRICS_ADDRESS: z
+    .string()
+    .regex(/^(\[[0-9a-f:.]+\]|[0-9.]+):\d{1,5}$/i, 'an IP address and a port, "0.0.0.0:9464"')
+    .optional(),
   WORKER_MAX_ACTIVITIES: z.coerce.number().int().min(1).max(1_000).default(100),
   WORKER_MAX_CACHED_RUNS: z.coerce.number().int().min(10).max(100_000).default(500),
   WORKER_SHUTDOWN_GRACE_SECONDS: seconds(10, 0, 600),
@@ -38,6 +42,8 @@ export interface WorkerConfig {
   readonly allowedModelHosts: readonly string[];
   readonly taskQueue: string;
   readonly health: { readonly host: string; readonly port: number };
+  /** Where the SDK's core serves its own metrics; undefined: nowhere. */
+  readonly sdkMetricsAddress: string | undefined;
   readonly maxActivities: number;
   readonly maxCachedRuns: number;
   readonly shutdownGraceMs: number;
@@ -67,6 +73,7 @@ export function readWorkerConfig(env: Record<string, string | undefined>): Worke
       .filter(Boolean),
     taskQueue: c.TASK_QUEUE,
     health: { host: c.WORKER_HOST, port: c.WORKER_PORT },
+    sdkMetricsAddress: c.WORKER_SDK_METRICS_ADDRESS,
     maxActivities: c.WORKER_MAX_ACTIVITIES,
     maxCachedRuns: c.WORKER_MAX_CACHED_RUNS,
     shutdownGraceMs: c.WORKER_SHUTDOWN_GRACE_SECONDS * 1_000,

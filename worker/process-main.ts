@@ -23,6 +23,10 @@ export async function runWorkerProcess(
     // The SDK's core writes through the same log, and not beside it.
     telemetryOptions: {
       logging: { forward: {}, filter: makeTelemetryFilterString({ core: 'WARN', other: 'ERROR' }) },
+      // Pollers, slots, cache and latencies, as the SDK's core counts them.
+      ...(config.sdkMetricsAddress === undefined
+        ? {}
+        : { metrics: { prometheus: { bindAddress: config.sdkMetricsAddress, countersTotalSuffix: true } } }),
     },
   });
   const set = Object.entries(environment).filter((pair): pair is [string, string] => !!pair[1]);

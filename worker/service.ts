@@ -12,6 +12,7 @@ import { databaseTimeouts, type WorkerConfig } from './config';
 import { dispatchOnce } from './dispatcher';
 import { startHealthServer, type HealthReport } from './health';
 import { createLoop } from './loop';
+import { createWorkerMetrics } from './metrics';
 import { RECONCILER_TIMES, reconcileOnce } from './reconciler';
 import { requireSearchAttributes, type Temporal } from './temporal';
 import { startWakeListener } from './wake-listener';
@@ -58,15 +59,16 @@ export async function startWorkerService(
     ...databaseTimeouts(config.timeouts.stepMs),
   });
   const db = database.prisma;
+  const metrics = createWorkerMetrics(db);
   const deps: ActivityDeps = {
     db,
     secretBox: createSecretBox(config.masterKeys),
-    requestReply,
+    requestReply: metrics.countRequests(requestReply),
     timeouts: config.timeouts,
     allowedModelHosts: config.allowedModelHosts,
     logFailure: ({ activity, error }) => log.error({ activity, err: error }, 'activity failed'),
   };
-  const activities = createActivities(seams.deps?.(deps) ?? deps);
+  const activities = metrics.countActivities(createActivities(seams.deps?.(deps) ?? deps));
   const bundle = seams.bundle ?? (await loadWorkflowBundle());
   const worker = await Worker.create({
     connection: temporal.native,
@@ -96,6 +98,7 @@ export async function startWorkerService(
         companyLimit: config.companyLimit,
         onStartFailed: (wake, error) => log.warn({ wake: wake.id, err: error }, 'start failed; it is repeated'),
       });
+      metrics.dispatched(pass);
       if (pass.started > 0) log.debug({ started: pass.started }, 'wakes started');
       return pass.full;
     },
@@ -139,7 +142,7 @@ export async function startWorkerService(
       },
     };
   };
-  const health = await startHealthServer(config.health, report);
+  const health = await startHealthServer(config.health, report, metrics.registry);
   const running = worker.run();
   dispatcher.start();
   reconciler.start();
@@ -151,6 +154,7 @@ export async function startWorkerService(
     if (worker.getState() === 'RUNNING') worker.shutdown();
     await running.catch(() => undefined);
     await health.stop();
+    metrics.stop();
     await database.close();
   };
   return { healthPort: health.port, running, stop: () => (stopping ??= stop()) };

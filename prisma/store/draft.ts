@@ -4,6 +4,7 @@
 import type { MemoryCategory, MemoryVisibility, SuppressedReason, TaskPriority } from '../../workflows/contract';
 import type { SqlTx } from './transaction';
 import { newId } from './ids';
+import { observe } from './observations';
 
 /** The channel on which the dispatcher hears that wakes are pending. A hint: the table is the truth. */
 export const WAKES_CHANNEL = 'durable_room_wakes';
@@ -218,8 +219,18 @@ export class RoomDraft {
       SELECT id, seq, at, CASE WHEN ${pending} THEN pg_notify(${WAKES_CHANNEL}, '')::text END AS notified
       FROM appended`;
     if (appended.length !== rows.events.length) throw new Error('room events were appended to no room');
+    this.tell();
     const byId = new Map(appended.map(({ id, seq, at }) => [id, { id, seq, at }]));
     return this.events.map((event) => byId.get(event.id) as AppendedEvent);
+  }
+
+  private tell(): void {
+    for (const { type, data } of this.events) {
+      observe({ kind: 'room_event', type });
+      if (type === 'run_ended') observe({ kind: 'run_ended', ending: String(data['ending']) });
+    }
+    for (const { reason } of this.wakes)
+      observe(reason === null ? { kind: 'wake_pending' } : { kind: 'wake_suppressed', reason });
   }
 
   // What was staged, as the columns of its tables.

@@ -9,6 +9,7 @@ import { findOverBudget, isBudgeted, lockBudgets, type BudgetFacts } from './bud
 import { RoomDraft, WAKES_CHANNEL } from './draft';
 import { shutGate, type GateFacts } from './gates';
 import { stageSuppressed } from './messages';
+import { observe } from './observations';
 import { inSqlTransaction, type Db, type SqlTx } from './transaction';
 
 /** A wake whose workflow is to be started. */
@@ -235,4 +236,5 @@ async function suppressWakes(tx: SqlTx, suppressed: readonly Suppressed[]): Prom
     for (const wake of suppressed) if (wake.roomId === roomId) stageSuppressed(draft, wake);
     await draft.append(tx);
   }
+  for (const { reason } of suppressed) observe({ kind: 'wake_suppressed', reason });
 }
