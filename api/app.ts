@@ -7,6 +7,7 @@ import { answerProblems, answerUnknownRoute } from './middleware/problem-answers
 import { authenticate } from './middleware/authentication';
 import { logRequests } from './middleware/request-log';
 import { reportRequests } from './middleware/request-reports';
+import { traceRequests } from './middleware/request-spans';
 import { mountRoutes, type ApiDeps } from './route';
 import { agentRoutes } from './routes/agents';
 import { companyRoutes } from './routes/companies';
@@ -50,6 +51,7 @@ export function createApp(deps: ApiDeps): Express {
 
   app.use(logRequests(deps.log));
   if (deps.onRequest) app.use(reportRequests(deps.onRequest));
+  if (deps.tracing) app.use(traceRequests());
   app.use(helmet());
   app.use((req, _res, next) => {
     assertReadablePath(req.path);

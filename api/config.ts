@@ -4,6 +4,7 @@ import { z } from 'zod';
 import type { PriceTable } from '../prisma/prices';
 import { normalizeBaseUrl } from '../prisma/model-endpoint';
 import { parseMasterKeys, type MasterKey } from '../prisma/secret-box';
+import { wantsTracing } from '../telemetry/wanted';
 import { readPriceTable } from './price-table';
 
 export interface ApiConfig {
@@ -24,6 +25,8 @@ export interface ApiConfig {
   /** Empty: nothing is priced. */
   readonly prices: PriceTable;
   readonly logLevel: string;
+  /** Spans are wanted: OpenTelemetry's own variables name where they go. */
+  readonly tracing: boolean;
 }
 
 const OPERATOR_KEY_MIN = 32;
@@ -127,6 +130,7 @@ export function readApiConfig(env: Readonly<Record<string, string | undefined>>)
     allowedModelHosts: c.MODEL_ALLOWED_HOSTS,
     prices: c.MODEL_PRICES,
     logLevel: c.LOG_LEVEL,
+    tracing: wantsTracing(set),
   };
 }
 

@@ -17,6 +17,7 @@ async function main(): Promise<void> {
   const config = readApiConfig(process.env);
   // The log goes to stderr: stdout is for the operator's key, once.
   const log = pino({ level: config.logLevel, base: { process: 'api' } }, pino.destination(2));
+  const tracing = config.tracing ? loadTracing().startTracing('durable-room-api') : undefined;
   const database = await connectDatabase(config.databaseUrl, { ...config, applicationName: 'durable-room api' });
   const db = database.prisma;
   const operatorKey = await ensureOperatorKey(db, config.operatorKey);
@@ -29,6 +30,7 @@ async function main(): Promise<void> {
     allowedModelHosts: config.allowedModelHosts,
     prices: config.prices,
     log,
+    tracing: config.tracing,
     ...(metrics && { onRequest: metrics.onRequest }),
   });
   const server = createServer(app);
@@ -40,6 +42,7 @@ async function main(): Promise<void> {
   const stop = (): Promise<void> => (stopping ??= finish(server).then(async () => {
       metricsServer?.close().closeAllConnections();
       await database.close();
+      await tracing?.stop();
     }));
   const stopAndExit = (): void => {
     stop().then(
@@ -61,6 +64,11 @@ async function main(): Promise<void> {
     process.stdout.write(`Operator key, shown this once: ${operatorKey}\n`);
   }
   process.send?.({ type: 'ready', port, ...(operatorKey !== null && { operatorKey }) });
+}
+
+/** With it comes OpenTelemetry's SDK, half a second of loading that only those pay who want spans. */
+function loadTracing(): typeof import('../telemetry/tracing') {
+  return require('../telemetry/tracing') as typeof import('../telemetry/tracing');
 }
 
 function listen(server: Server, port: number, host: string): Promise<number> {

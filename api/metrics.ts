@@ -2,7 +2,7 @@
 
 import { createServer, type Server } from 'node:http';
 import { collectDefaultMetrics, Histogram, Registry } from 'prom-client';
-import { countStore } from '../prisma/metrics';
+import { countStore } from '../telemetry/store-metrics';
 import type { OnRequest, RequestReport } from './middleware/request-reports';
 
 export interface ApiMetrics {

@@ -27,6 +27,8 @@ export interface ApiDeps {
   readonly log: Logger;
   /** Told of every request at its end. */
   readonly onRequest?: OnRequest;
+  /** Every request is a span. */
+  readonly tracing?: boolean;
 }
 
 /** The ids that paths hold, and the kind of each. */

@@ -7,6 +7,8 @@ import { join } from 'node:path';
 import { bundleWorkflowCode } from '@temporalio/worker';
 
 const BUNDLE_PATH = join(__dirname, 'workflow-bundle.js');
+/** The same workflow with the interceptors that record spans. Apart, so that who does not trace runs nothing of them. */
+const TRACED_BUNDLE_PATH = join(__dirname, 'workflow-bundle-traced.js');
 const WORKFLOWS_PATH = require.resolve('../workflows');
 
 export interface WorkflowBundle {
@@ -16,8 +18,14 @@ export interface WorkflowBundle {
 }
 
 /** The prebuilt bundle where there is one, else one made now. */
-export async function loadWorkflowBundle(): Promise<WorkflowBundle> {
-  return existsSync(BUNDLE_PATH) ? named(await readFile(BUNDLE_PATH, 'utf8')) : buildWorkflowBundle();
+export async function loadWorkflowBundle(traced = false): Promise<WorkflowBundle> {
+  const path = traced ? TRACED_BUNDLE_PATH : BUNDLE_PATH;
+  if (existsSync(path)) return named(await readFile(path, 'utf8'));
+  return buildWorkflowBundle(traced ? [tracingInterceptors()] : []);
+}
+
+function tracingInterceptors(): string {
+  return require.resolve('@temporalio/interceptors-opentelemetry/lib/workflow-interceptors');
 }
 
 /** Bundles the workflow code as the sandbox will run it; fails where it imports what the sandbox may not. */
@@ -37,7 +45,10 @@ function named(code: string): WorkflowBundle {
 async function main(): Promise<void> {
   const { code } = await buildWorkflowBundle();
   await writeFile(BUNDLE_PATH, code);
-  console.log(`workflow bundle: ${Math.round(code.length / 1024)} kB`);
+  const traced = await buildWorkflowBundle([tracingInterceptors()]);
+  await writeFile(TRACED_BUNDLE_PATH, traced.code);
+  const kB = (text: string): string => `${Math.round(text.length / 1024)} kB`;
+  console.log(`workflow bundle: ${kB(code)}, with tracing ${kB(traced.code)}`);
 }
 
 if (require.main === module) void main();

@@ -2,6 +2,7 @@
 
 import { z } from 'zod';
 import { parseMasterKeys, type MasterKey } from '../prisma/secret-box';
+import { wantsTracing } from '../telemetry/wanted';
 import { TASK_QUEUE, type RunTimeouts } from '../workflows/contract';
 
 /** The longest time limit that a deployment may give its runs. */
@@ -53,6 +54,8 @@ export interface WorkerConfig {
   readonly companyLimit: number;
   readonly reconcileMs: number;
   readonly logLevel: string;
+  /** Spans are wanted: OpenTelemetry's own variables name where they go. */
+  readonly tracing: boolean;
 }
 
 /** Reads the configuration. @throws Error that names every variable that is missing or wrong */
@@ -87,6 +90,7 @@ export function readWorkerConfig(env: Record<string, string | undefined>): Worke
     companyLimit: c.DISPATCH_COMPANY_LIMIT,
     reconcileMs: c.RECONCILE_SECONDS * 1_000,
     logLevel: c.LOG_LEVEL,
+    tracing: wantsTracing(set),
   };
 }
 

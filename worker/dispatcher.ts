@@ -1,5 +1,6 @@
 // Carries wakes to Temporal. Any number of dispatchers may run at once: they deliver in turn, and start side by side.
 
+import { context, propagation, ROOT_CONTEXT, trace } from '@opentelemetry/api';
 import { WorkflowExecutionAlreadyStartedError, type Client, type WorkflowClient } from '@temporalio/client';
 import { defineSearchAttributeKey, TypedSearchAttributes } from '@temporalio/common';
 import type { Db } from '../prisma/store/transaction';
@@ -59,13 +60,26 @@ export async function dispatchOnce(deps: DispatcherDeps): Promise<DispatchPass> 
 
 async function start(deps: DispatcherDeps, wake: DeliveredWake): Promise<boolean> {
   try {
-    await startRun(deps.client.workflow, deps.taskQueue, wake, deps.eager);
+    await inTraceOf(wake, () => startRun(deps.client.workflow, deps.taskQueue, wake, deps.eager));
     return true;
   } catch (error) {
     if (error instanceof WorkflowExecutionAlreadyStartedError) return true;
     deps.onStartFailed(wake, error);
     return false;
   }
+}
+
+// The request that caused the wake has ended, perhaps in another process: its trace goes on by what the row carries. Does
+// nothing but start where nobody traces.
+async function inTraceOf<T>(wake: DeliveredWake, work: () => Promise<T>): Promise<T> {
+  if (wake.traceparent === null) return work();
+  const parent = propagation.extract(ROOT_CONTEXT, { traceparent: wake.traceparent });
+  const ids = { 'durable_room.wake': wake.id, 'durable_room.room': wake.roomId };
+  return context.with(parent, () =>
+    trace.getTracer('durable-room').startActiveSpan('dispatch wake', { attributes: ids }, (span) =>
+      work().finally(() => span.end()),
+    ),
+  );
 }
 
 /**

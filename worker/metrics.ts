@@ -1,10 +1,10 @@
 // What a worker process did, as Prometheus metrics: what it started, what its activities came to, what its models used.
-// No ids, names or texts are labels. What the store wrote is counted in prisma/metrics.
+// No ids, names or texts are labels. What the store wrote is counted in telemetry/store-metrics.
 
 import { ApplicationFailure } from '@temporalio/activity';
 import { collectDefaultMetrics, Counter, Histogram, Registry } from 'prom-client';
 import type { Activities, ActivityDeps } from '../activities';
-import { countStore, gaugeStanding } from '../prisma/metrics';
+import { countStore, gaugeStanding } from '../telemetry/store-metrics';
 import type { Db } from '../prisma/store/transaction';
 import { FAILURE, type ClaimResult } from '../workflows/contract';
 import type { DispatchPass } from './dispatcher';

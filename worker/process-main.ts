@@ -31,7 +31,8 @@ export async function runWorkerProcess(
   });
   const set = Object.entries(environment).filter((pair): pair is [string, string] => !!pair[1]);
   const temporal = await connectTemporal(Object.fromEntries(set));
-  const service = await startWorkerService(config, temporal, log, seams);
+  const tracing = config.tracing ? loadTracing().startWorkerTracing() : undefined;
+  const service = await startWorkerService(config, temporal, log, seams, tracing);
   log.info({ queue: config.taskQueue, port: service.healthPort }, 'worker is running');
   process.send?.({ type: 'ready', port: service.healthPort });
 
@@ -42,6 +43,7 @@ export async function runWorkerProcess(
     void service
       .stop()
       .then(() => temporal.close())
+      .then(() => tracing?.stop())
       .catch((error: unknown) => log.error({ err: error }, 'stopping failed'))
       .finally(() => process.exit(code));
   };
@@ -52,4 +54,9 @@ export async function runWorkerProcess(
     log.fatal({ err: error }, 'the worker failed');
     stop(1);
   });
+}
+
+/** With it comes OpenTelemetry's SDK, half a second of loading that only those pay who want spans. */
+function loadTracing(): typeof import('./tracing') {
+  return require('./tracing') as typeof import('./tracing');
 }

@@ -15,6 +15,7 @@ import { createLoop } from './loop';
 import { createWorkerMetrics } from './metrics';
 import { RECONCILER_TIMES, reconcileOnce } from './reconciler';
 import { requireSearchAttributes, type Temporal } from './temporal';
+import type { WorkerTracing } from './tracing';
 import { startWakeListener } from './wake-listener';
 
 /** A wake older than this, unstarted or unclaimed, is a health warning long before it is lost. */
@@ -51,6 +52,7 @@ export async function startWorkerService(
   temporal: Temporal,
   log: Logger,
   seams: Seams = {},
+  tracing?: WorkerTracing,
 ): Promise<WorkerService> {
   await requireSearchAttributes(temporal);
   const database = await connectDatabase(config.databaseUrl, {
@@ -69,7 +71,7 @@ export async function startWorkerService(
     logFailure: ({ activity, error }) => log.error({ activity, err: error }, 'activity failed'),
   };
   const activities = metrics.countActivities(createActivities(seams.deps?.(deps) ?? deps));
-  const bundle = seams.bundle ?? (await loadWorkflowBundle());
+  const bundle = seams.bundle ?? (await loadWorkflowBundle(tracing !== undefined));
   const worker = await Worker.create({
     connection: temporal.native,
     namespace: temporal.namespace,
@@ -80,19 +82,21 @@ export async function startWorkerService(
       useWorkerVersioning: false,
     },
     activities: seams.activities?.(activities) ?? activities,
+    ...tracing?.worker,
     ...(seams.sinks === undefined ? {} : { sinks: seams.sinks }),
     shutdownGraceTime: config.shutdownGraceMs,
     maxCachedWorkflows: config.maxCachedRuns,
     maxConcurrentActivityTaskExecutions: config.maxActivities,
     stickyQueueScheduleToStartTimeout: STICKY_TIMEOUT,
   });
+  const starter = tracing?.traceClient(temporal.starter, temporal.native) ?? temporal.starter;
   const dispatcher = createLoop({
     intervalMs: config.dispatchPollMs,
     onError: (error) => log.error({ err: error }, 'dispatcher pass failed'),
     runOnce: async () => {
       const pass = await dispatchOnce({
         db,
-        client: temporal.starter,
+        client: starter,
         eager: true,
         taskQueue: config.taskQueue,
         companyLimit: config.companyLimit,

@@ -5,6 +5,7 @@ import type { MemoryCategory, MemoryVisibility, SuppressedReason, TaskPriority }
 import type { SqlTx } from './transaction';
 import { newId } from './ids';
 import { observe } from './observations';
+import { currentTraceparent } from './trace-context';
 
 /** The channel on which the dispatcher hears that wakes are pending. A hint: the table is the truth. */
 export const WAKES_CHANNEL = 'durable_room_wakes';
@@ -211,8 +212,10 @@ export class RoomDraft {
              run_id text)
       ),
       new_wakes AS (
-        INSERT INTO wakes (id, agent_id, message_id, room_id, company_id, task_id, hop, state, reason, created_at)
-        SELECT x.id, x.agent_id, x.message_id, room.id, x.company_id, x.task_id, x.hop, x.state, x.reason, room.at
+        INSERT INTO wakes (id, agent_id, message_id, room_id, company_id, task_id, hop, state, reason, traceparent,
+                           created_at)
+        SELECT x.id, x.agent_id, x.message_id, room.id, x.company_id, x.task_id, x.hop, x.state, x.reason,
+               j->>'traceparent', room.at
         FROM room, input, jsonb_to_recordset(j->'wakes') AS x(id text, agent_id text, message_id text,
              company_id text, task_id text, hop int, state text, reason text)
       )
@@ -289,6 +292,7 @@ export class RoomDraft {
         visibility: entry.visibility,
         run_id: entry.runId,
       })),
+      traceparent: this.wakes.length === 0 ? null : currentTraceparent(),
       wakes: this.wakes.map((wake) => ({
         id: wake.id,
         agent_id: wake.agentId,
