@@ -24,6 +24,9 @@ const schema = z.object({
     .optional(),
   WORKER_MAX_ACTIVITIES: z.coerce.number().int().min(1).max(1_000).default(100),
   WORKER_MAX_CACHED_RUNS: z.coerce.number().int().min(10).max(100_000).default(500),
+  WORKER_VERSIONING: z.enum(['on', 'off']).default('off'),
+  WORKER_DEPLOYMENT: z.string().regex(/^[^.:]{1,128}$/, 'a name without "." and ":"').default('durable-room'),
+  WORKER_BUILD_ID: z.string().regex(/^[\w.-]{1,64}$/, 'letters, digits, "_", "-" and "."').optional(),
   WORKER_SHUTDOWN_GRACE_SECONDS: seconds(10, 0, 600),
   RUN_TIME_LIMIT_SECONDS: seconds(300, 1, TIME_LIMIT_MAX_SECONDS),
   RUN_STEP_TIMEOUT_SECONDS: seconds(10, 0.5, 60),
@@ -48,6 +51,13 @@ export interface WorkerConfig {
   readonly maxActivities: number;
   readonly maxCachedRuns: number;
   readonly shutdownGraceMs: number;
+  readonly versioning: {
+    /** Temporal hands runs only to the deployment's current version, and moves open ones there at their next task. */
+    readonly on: boolean;
+    readonly deployment: string;
+    /** Undefined: named after the workflow code. */
+    readonly buildId: string | undefined;
+  };
   readonly timeouts: RunTimeouts;
   readonly dispatchPollMs: number;
   /** Most runs in flight of one company. */
@@ -79,6 +89,7 @@ export function readWorkerConfig(env: Record<string, string | undefined>): Worke
     sdkMetricsAddress: c.WORKER_SDK_METRICS_ADDRESS,
     maxActivities: c.WORKER_MAX_ACTIVITIES,
     maxCachedRuns: c.WORKER_MAX_CACHED_RUNS,
+    versioning: { on: c.WORKER_VERSIONING === 'on', deployment: c.WORKER_DEPLOYMENT, buildId: c.WORKER_BUILD_ID },
     shutdownGraceMs: c.WORKER_SHUTDOWN_GRACE_SECONDS * 1_000,
     timeouts: {
       limitMs: c.RUN_TIME_LIMIT_SECONDS * 1_000,

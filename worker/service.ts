@@ -27,9 +27,6 @@ const OLD_WAKE_SECONDS = 30;
  */
 const STICKY_TIMEOUT = '2s';
 
-/** What this project is called among a cluster's worker deployments. */
-const DEPLOYMENT = 'durable-room';
-
 export interface WorkerService {
   readonly healthPort: number;
   /** Rejects when the Temporal worker fails. */
@@ -44,6 +41,17 @@ export interface Seams {
   readonly activities?: (activities: Activities) => Activities;
   readonly bundle?: WorkflowBundle;
   readonly sinks?: WorkerOptions['sinks'];
+}
+
+/**
+ * AUTO_UPGRADE: a run's next task goes to the current version, so that an old one can be stopped at once, however long its
+ * runs are. They replay there, which the recorded histories prove.
+ */
+function deploymentOf({ on, deployment, buildId }: WorkerConfig['versioning'], bundle: WorkflowBundle) {
+  const version = { deploymentName: deployment, buildId: buildId ?? bundle.buildId };
+  return on
+    ? ({ version, useWorkerVersioning: true, defaultVersioningBehavior: 'AUTO_UPGRADE' } as const)
+    : ({ version, useWorkerVersioning: false } as const);
 }
 
 /** Starts a worker process's parts. @throws Error when Postgres, Temporal or the search attributes are not there */
@@ -77,10 +85,7 @@ export async function startWorkerService(
     namespace: temporal.namespace,
     taskQueue: config.taskQueue,
     workflowBundle: bundle,
-    workerDeploymentOptions: {
-      version: { deploymentName: DEPLOYMENT, buildId: bundle.buildId },
-      useWorkerVersioning: false,
-    },
+    workerDeploymentOptions: deploymentOf(config.versioning, bundle),
     activities: seams.activities?.(activities) ?? activities,
     ...tracing?.worker,
     ...(seams.sinks === undefined ? {} : { sinks: seams.sinks }),
@@ -97,7 +102,8 @@ export async function startWorkerService(
       const pass = await dispatchOnce({
         db,
         client: starter,
-        eager: true,
+        // An eager start would give the run to this worker, whether or not its version is the current one.
+        eager: !config.versioning.on,
         taskQueue: config.taskQueue,
         companyLimit: config.companyLimit,
         onStartFailed: (wake, error) => log.warn({ wake: wake.id, err: error }, 'start failed; it is repeated'),
