@@ -16,6 +16,8 @@ export interface ActivityDeps {
   /** `host:port` of model servers inside our network that the operator allows owners to name. */
   readonly allowedModelHosts: readonly string[];
   readonly logFailure: FailureLog;
+  /** Told of every claim that was granted, with the ids that a history does not hold. */
+  readonly onClaim?: (ids: Readonly<Record<'run' | 'wake' | 'room' | 'agent' | 'message', string>>) => void;
 }
 
 /** The execution that this activity attempt belongs to. After a reset its run id is a new one, and the fence sees it. */

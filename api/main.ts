@@ -39,7 +39,8 @@ async function main(): Promise<void> {
   if (metricsServer && config.metricsPort !== undefined) await listen(metricsServer, config.metricsPort, config.host);
 
   let stopping: Promise<void> | undefined;
-  const stop = (): Promise<void> => (stopping ??= finish(server).then(async () => {
+  const stop = (): Promise<void> =>
+    (stopping ??= finish(server).then(async () => {
       metricsServer?.close().closeAllConnections();
       await database.close();
       await tracing?.stop();

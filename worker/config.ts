@@ -25,8 +25,14 @@ const schema = z.object({
   WORKER_MAX_ACTIVITIES: z.coerce.number().int().min(1).max(1_000).default(100),
   WORKER_MAX_CACHED_RUNS: z.coerce.number().int().min(10).max(100_000).default(500),
   WORKER_VERSIONING: z.enum(['on', 'off']).default('off'),
-  WORKER_DEPLOYMENT: z.string().regex(/^[^.:]{1,128}$/, 'a name without "." and ":"').default('durable-room'),
-  WORKER_BUILD_ID: z.string().regex(/^[\w.-]{1,64}$/, 'letters, digits, "_", "-" and "."').optional(),
+  WORKER_DEPLOYMENT: z
+    .string()
+    .regex(/^[^.:]{1,128}$/, 'a name without "." and ":"')
+    .default('durable-room'),
+  WORKER_BUILD_ID: z
+    .string()
+    .regex(/^[\w.-]{1,64}$/, 'letters, digits, "_", "-" and "."')
+    .optional(),
   WORKER_SHUTDOWN_GRACE_SECONDS: seconds(10, 0, 600),
   RUN_TIME_LIMIT_SECONDS: seconds(300, 1, TIME_LIMIT_MAX_SECONDS),
   RUN_STEP_TIMEOUT_SECONDS: seconds(10, 0.5, 60),

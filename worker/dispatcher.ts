@@ -76,9 +76,9 @@ async function inTraceOf<T>(wake: DeliveredWake, work: () => Promise<T>): Promis
   const parent = propagation.extract(ROOT_CONTEXT, { traceparent: wake.traceparent });
   const ids = { 'durable_room.wake': wake.id, 'durable_room.room': wake.roomId };
   return context.with(parent, () =>
-    trace.getTracer('durable-room').startActiveSpan('dispatch wake', { attributes: ids }, (span) =>
-      work().finally(() => span.end()),
-    ),
+    trace
+      .getTracer('durable-room')
+      .startActiveSpan('dispatch wake', { attributes: ids }, (span) => work().finally(() => span.end())),
   );
 }
 

@@ -13,6 +13,7 @@ import { dispatchOnce } from './dispatcher';
 import { startHealthServer, type HealthReport } from './health';
 import { createLoop } from './loop';
 import { createWorkerMetrics } from './metrics';
+import { executionIds, logRuns } from './run-log';
 import { RECONCILER_TIMES, reconcileOnce } from './reconciler';
 import { requireSearchAttributes, type Temporal } from './temporal';
 import type { WorkerTracing } from './tracing';
@@ -76,9 +77,11 @@ export async function startWorkerService(
     requestReply: metrics.countRequests(requestReply),
     timeouts: config.timeouts,
     allowedModelHosts: config.allowedModelHosts,
-    logFailure: ({ activity, error }) => log.error({ activity, err: error }, 'activity failed'),
+    logFailure: ({ activity, run, error }) =>
+      log.error({ activity, run, ...executionIds(), err: error }, 'activity failed'),
+    onClaim: (ids) => log.info({ ...ids, ...executionIds() }, 'run claimed'),
   };
-  const activities = metrics.countActivities(createActivities(seams.deps?.(deps) ?? deps));
+  const activities = logRuns(metrics.countActivities(createActivities(seams.deps?.(deps) ?? deps)), log);
   const bundle = seams.bundle ?? (await loadWorkflowBundle(tracing !== undefined));
   const worker = await Worker.create({
     connection: temporal.native,

@@ -76,8 +76,9 @@ test('a message, its wake, its run and the reply are one trace, and no span says
   const reply = await world.db.message.findFirstOrThrow({ where: { runId: first.id } });
   await closedRun(world.db, reply.id);
   const ofTrace = (): ReceivedSpan[] => receiver.spans.filter((span) => span.traceId === TRACE_ID);
-  await until('the spans of both runs', async () =>
-    ofTrace().filter(({ name }) => name === 'RunWorkflow:agentRun').length === 2,
+  await until(
+    'the spans of both runs',
+    async () => ofTrace().filter(({ name }) => name === 'RunWorkflow:agentRun').length === 2,
   );
   await Promise.all(children.map(end));
 

@@ -35,8 +35,9 @@ test('a run that replies is counted once at each of its stations, with the token
   const { messageId } = await world.post('@scribe secret words of the message');
   const run = await closedRun(world.db, messageId);
   // The activity returns a moment after its transaction, which the ledger shows already.
-  await until('the last activity to be counted', async () =>
-    (await valueOf('durable_room_activity_seconds_count{activity="postReply",outcome="done"}')) === 1,
+  await until(
+    'the last activity to be counted',
+    async () => (await valueOf('durable_room_activity_seconds_count{activity="postReply",outcome="done"}')) === 1,
   );
   expect(await valueOf('durable_room_wakes_dispatched_total{outcome="started"}')).toBe(1);
   expect(await valueOf('durable_room_claims_total{outcome="granted",why=""}')).toBe(1);
@@ -90,6 +91,24 @@ test('no label and no line holds an id, a key or a word that was said', async ()
   expect(text).toContain('durable_room_claims_total');
   expect(text).not.toMatch(/(room|agent|co|run|wake|msg|mk|key)_[0-9a-z]{20,}/);
   expect(text).not.toMatch(/secret words|sk-test-key|a long one|scribe|Larkspur/i);
+});
+
+test('the log tells of each run by its ids, from its claim to its ending, and repeats nothing that was said', async () => {
+  const run = await world.db.run.findFirstOrThrow({ where: { ending: 'replied' } });
+  const told = service.lines.filter((line) => line['run'] === run.id && line['level'] === 30);
+  const execution = { workflow: run.workflowId, execution: run.temporalRunId, attempt: 1 };
+  expect(told).toMatchObject([
+    {
+      msg: 'run claimed',
+      wake: run.wakeId,
+      room: world.roomId,
+      agent: run.agentId,
+      message: run.messageId,
+      ...execution,
+    },
+    { msg: 'run ended', ending: 'replied', step: 'reply', ...execution },
+  ]);
+  expect(JSON.stringify(service.lines)).not.toMatch(/secret words|sk-test-key|a long one/);
 });
 
 test('the health port says that the process lives, that it is ready, and how long wakes have waited', async () => {

@@ -47,7 +47,9 @@ async function makeCurrent({ temporal }: TestService, buildId: string): Promise<
 
 /** The versions that decided a run's steps, in order. */
 async function versionsOf({ temporal }: TestService, messageId: string): Promise<string[]> {
-  const { events } = await temporal.client.workflow.getHandle(wakeWorkflowId(world.scribe.id, messageId)).fetchHistory();
+  const { events } = await temporal.client.workflow
+    .getHandle(wakeWorkflowId(world.scribe.id, messageId))
+    .fetchHistory();
   return (events ?? []).flatMap(({ workflowTaskCompletedEventAttributes: task }) =>
     task ? [task.deploymentVersion?.buildId ?? 'none'] : [],
   );
