@@ -1,6 +1,7 @@
-// `npm run bench`: what a run costs, and how it compares. `--quick` for less than a minute, `--json FILE` for all numbers.
+// `npm run bench`: what a run costs, and how it compares. `--quick` for about a minute, `--json FILE` for all numbers,
+// `--only fairness` for that part alone.
 //
-//   start everything → warm up → idle → wake to reply → per run → runs a second → API → print → stop everything
+//   start everything → warm up → idle → wake to reply → per run → runs a second → API → fairness → print → stop everything
 //
 // Exit code 0 when it measured, whatever the numbers are; 1 when it could not; 130 when it was interrupted.
 
@@ -8,12 +9,13 @@ import { writeFile } from 'node:fs/promises';
 import { parseArgs } from 'node:util';
 import { measureApiEvents } from './api-events';
 import { driveBare, driveRun } from './drive';
+import { measureFairness } from './fairness';
 import { startGround, type Ground } from './ground';
 import { measureLatency } from './latency';
 import { describeMachine, readVersions } from './machine';
 import { measureIdle, measurePerRun } from './per-run';
 import { createProgress, type Progress } from './progress';
-import { print, toJson, type Measured } from './report';
+import { print, printFairness, toJson, type Measured } from './report';
 import { startSides } from './sides';
 import { measureThroughput } from './throughput';
 
@@ -25,6 +27,7 @@ interface Scale {
   readonly perRun: { readonly rounds: number; readonly runs: number };
   readonly throughput: { readonly rounds: number; readonly runs: number; readonly mostMs: number };
   readonly apiMs: number;
+  readonly fairness: { readonly flood: number; readonly samples: number };
 }
 
 const WHOLE: Scale = {
@@ -34,6 +37,7 @@ const WHOLE: Scale = {
   perRun: { rounds: 3, runs: 12 },
   throughput: { rounds: 3, runs: 120, mostMs: 20_000 },
   apiMs: 5_000,
+  fairness: { flood: 1_000, samples: 10 },
 };
 
 const QUICK: Scale = {
@@ -43,6 +47,7 @@ const QUICK: Scale = {
   perRun: { rounds: 1, runs: 10 },
   throughput: { rounds: 1, runs: 30, mostMs: 10_000 },
   apiMs: 2_000,
+  fairness: { flood: 200, samples: 3 },
 };
 
 const IN_FLIGHT = 50;
@@ -50,7 +55,7 @@ const API_CONCURRENCIES = [1, 16];
 
 async function main(): Promise<number> {
   const { values } = parseArgs({
-    options: { quick: { type: 'boolean', default: false }, json: { type: 'string' } },
+    options: { quick: { type: 'boolean', default: false }, json: { type: 'string' }, only: { type: 'string' } },
   });
   const scale = values.quick ? QUICK : WHOLE;
   const say = (line: string): void => console.log(line);
@@ -74,6 +79,14 @@ async function main(): Promise<number> {
       signal: abort.signal,
     });
     ground = await starting;
+    if (values.only !== undefined) {
+      if (values.only !== 'fairness') throw new Error('--only fairness');
+      const fairness = await Promise.race([aborted, measureFairness(ground, scale.fairness, progress)]);
+      progress.stop();
+      printFairness(fairness, say);
+      if (values.json !== undefined) await writeFile(values.json, `${JSON.stringify({ fairness }, null, 2)}\n`);
+      return 0;
+    }
     const measured = await Promise.race([aborted, measure(ground, scale, progress, startedAt)]);
     progress.stop();
     print(measured, say);
@@ -113,6 +126,7 @@ async function measure(ground: Ground, scale: Scale, progress: Progress, started
   const perRun = await measurePerRun(ground, sides, idle, scale.perRun, progress);
   const throughput = await measureThroughput(ground, sides, { ...scale.throughput, inFlight: IN_FLIGHT }, progress);
   const apiEvents = await measureApiEvents(ground, sides, API_CONCURRENCIES, scale.apiMs, progress);
+  const fairness = await measureFairness(ground, scale.fairness, progress);
   return {
     machine: describeMachine(),
     versions: await readVersions(ground),
@@ -121,6 +135,7 @@ async function measure(ground: Ground, scale: Scale, progress: Progress, started
     perRun,
     idle,
     apiEvents,
+    fairness,
     seconds: (Date.now() - startedAt) / 1_000,
   };
 }

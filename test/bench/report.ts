@@ -1,6 +1,7 @@
 // What was measured, for people and as JSON.
 
 import type { ApiEvents } from './api-events';
+import type { Fairness } from './fairness';
 import type { Latency } from './latency';
 import type { Machine } from './machine';
 import type { Idle, PerRun } from './per-run';
@@ -17,6 +18,7 @@ export interface Measured {
   readonly perRun: Readonly<Record<SideName, PerRun>>;
   readonly idle: Idle;
   readonly apiEvents: readonly ApiEvents[];
+  readonly fairness: Fairness;
   readonly seconds: number;
 }
 
@@ -31,7 +33,7 @@ const GOALS = {
 } as const;
 
 export function toJson(measured: Measured): Record<string, unknown> {
-  const { machine, versions, latency, throughput, perRun, idle, apiEvents, seconds } = measured;
+  const { machine, versions, latency, throughput, perRun, idle, apiEvents, fairness, seconds } = measured;
   const { activities, history_events, history_bytes, statements } = perRun.ours;
   return {
     machine,
@@ -41,12 +43,13 @@ export function toJson(measured: Measured): Record<string, unknown> {
       runs_per_second_vs_seven: round(throughput.ratio),
     },
     per_run: { activities, history_events, history_bytes, statements },
+    fairness,
     raw: { wake_to_reply: latency, throughput, per_run: perRun, idle, api_events: apiEvents, seconds },
   };
 }
 
 export function print(measured: Measured, say: (line: string) => void): void {
-  const { machine, versions, latency, throughput, perRun, idle, apiEvents } = measured;
+  const { machine, versions, latency, throughput, perRun, idle, apiEvents, fairness } = measured;
   say('');
   say(`${machine.cpu}, ${machine.cores} cores, ${machine.memory_gb} GB, ${machine.platform}`);
   say(
@@ -128,6 +131,7 @@ export function print(measured: Measured, say: (line: string) => void): void {
       one.cpu_ms_per_event.postgres ?? '-',
     ]),
   ]);
+  printFairness(fairness, say);
   say('');
   const idleCpu = idle.cpu_ms_per_second;
   say(
@@ -135,6 +139,20 @@ export function print(measured: Measured, say: (line: string) => void): void {
       `workers: ours ${idleCpu.ours.worker ?? '-'}, seven ${idleCpu.seven.worker ?? '-'}, bare ${idleCpu.bare.worker ?? '-'}; ` +
       `statements a second of ours ${idle.statements_per_second.ours}`,
   );
+}
+
+export function printFairness({ flood, capped, uncapped }: Fairness, say: (line: string) => void): void {
+  say('');
+  say(`Fairness: one company posts ${flood} messages at once, another a single one, several times over`);
+  table(say, [
+    ['runs in flight of a company', "flood's runs before the reply: median", 'most', 'ms to the reply: most'],
+    ...[capped, uncapped].map((round, index) => [
+      index === 0 ? `${round.company_limit}, the default` : 'no cap',
+      round.median_runs_between,
+      Math.max(...round.runs_between),
+      Math.max(...round.reply_ms),
+    ]),
+  ]);
 }
 
 function verdict(name: keyof typeof GOALS, value: number): string {

@@ -75,6 +75,8 @@ async function startSide(ground: Ground, name: SideName, main: string, env: Reco
     DATABASE_URL: ground.urlOf(database, 'bench_worker'),
     TASK_QUEUE: taskQueue,
     WORKER_PORT: '0',
+    // One company is the whole load, and what is measured is a run.
+    DISPATCH_COMPANY_LIMIT: '1000',
     ...env,
   });
   return { name, database, taskQueue, worker, sql: await ground.connect(database) };
