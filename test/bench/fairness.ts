@@ -29,6 +29,15 @@ export interface FairnessRound {
   readonly reply_ms: readonly number[];
 }
 
+/** Before anybody connects to the database that the others are copied from. */
+export async function createFairnessDatabases(ground: Ground): Promise<void> {
+  for (const name of ['capped', 'uncapped']) await ground.createDatabase(databaseOf(name));
+}
+
+function databaseOf(name: string): string {
+  return `bench_fairness_${name}`;
+}
+
 export async function measureFairness(
   ground: Ground,
   options: { flood: number; samples: number },
@@ -51,8 +60,7 @@ async function measureRound(
   progress: Progress,
 ): Promise<FairnessRound> {
   progress.begin(`a flood of ${flood} and a single message, ${name}`);
-  const database = `bench_fairness_${name}`;
-  await ground.createDatabase(database);
+  const database = databaseOf(name);
   const sql = await ground.connect(database);
   const [loud, quiet] = [
     await createRoom(ground, database, null),

@@ -9,7 +9,7 @@ import { writeFile } from 'node:fs/promises';
 import { parseArgs } from 'node:util';
 import { measureApiEvents } from './api-events';
 import { driveBare, driveRun } from './drive';
-import { measureFairness } from './fairness';
+import { createFairnessDatabases, measureFairness } from './fairness';
 import { startGround, type Ground } from './ground';
 import { measureLatency } from './latency';
 import { describeMachine, readVersions } from './machine';
@@ -81,6 +81,7 @@ async function main(): Promise<number> {
     ground = await starting;
     if (values.only !== undefined) {
       if (values.only !== 'fairness') throw new Error('--only fairness');
+      await createFairnessDatabases(ground);
       const fairness = await Promise.race([aborted, measureFairness(ground, scale.fairness, progress)]);
       progress.stop();
       printFairness(fairness, say);
