@@ -10,11 +10,13 @@ import { reportRequests } from './middleware/request-reports';
 import { traceRequests } from './middleware/request-spans';
 import { mountRoutes, type ApiDeps } from './route';
 import { agentRoutes } from './routes/agents';
+import { auditRoutes } from './routes/audit';
 import { companyRoutes } from './routes/companies';
 import { eventRoutes } from './routes/events';
 import { mountHealth } from './routes/health';
 import { keyRoutes } from './routes/keys';
 import { modelKeyRoutes } from './routes/model-keys';
+import { redactionRoutes } from './routes/redactions';
 import { roomContentRoutes } from './routes/room-contents';
 import { roomRoutes } from './routes/rooms';
 import { rosterRoutes } from './routes/roster';
@@ -35,8 +37,10 @@ export function allRoutes(deps: ApiDeps): readonly Route[] {
     ...rosterRoutes,
     ...eventRoutes,
     ...roomContentRoutes,
+    ...redactionRoutes,
     ...ledgerRoutes(deps),
     ...usageRoutes(deps),
+    ...auditRoutes,
   ];
 }
 

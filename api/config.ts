@@ -1,8 +1,8 @@
 // The door's configuration, read once from the environment. Errors name the variable and what is expected, never its value.
 
 import { z } from 'zod';
+import { normalizeBaseUrl, protocolOfProvider } from '../prisma/model-endpoint';
 import type { PriceTable } from '../prisma/prices';
-import { normalizeBaseUrl } from '../prisma/model-endpoint';
 import { parseMasterKeys, type MasterKey } from '../prisma/secret-box';
 import { wantsTracing } from '../telemetry/wanted';
 import { readPriceTable } from './price-table';
@@ -73,7 +73,7 @@ const schema = z.object({
     .optional(),
   MODEL_PROVIDERS: z
     .string()
-    .default('openai=https://api.openai.com/v1')
+    .default('anthropic=https://api.anthropic.com/v1,openai=https://api.openai.com/v1')
     .transform((text, context) => {
       const providers = parseProviders(text);
       if (providers !== null) return providers;
@@ -146,7 +146,7 @@ function parseProviders(text: string): ReadonlyMap<string, string> | null {
   for (const entry of listOf(text)) {
     const equals = entry.indexOf('=');
     const name = entry.slice(0, Math.max(equals, 0)).trim();
-    const url = normalizeBaseUrl(entry.slice(equals + 1));
+    const url = normalizeBaseUrl(entry.slice(equals + 1), protocolOfProvider(name));
     if (!/^[a-z0-9][a-z0-9_-]{0,39}$/.test(name) || providers.has(name) || !url.ok) return null;
     providers.set(name, url.url);
   }

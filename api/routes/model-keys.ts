@@ -1,6 +1,7 @@
 // A company's keys at model providers. The secret goes in, and never comes out.
 
-import { cleanModelKey, normalizeBaseUrl } from '../../prisma/model-endpoint';
+import { refuseOwnerAddress } from '../../prisma/model-address';
+import { cleanModelKey, normalizeBaseUrl, protocolOfProvider, type ModelProtocol } from '../../prisma/model-endpoint';
 import { InvalidInput } from '../../prisma/store/errors';
 import { newId } from '../../prisma/store/ids';
 import {
@@ -11,9 +12,7 @@ import {
   modelKeyResource,
   revokeModelKey,
   updateModelKey,
-  type ModelProtocol,
 } from '../../prisma/store/model-keys';
-import { refuseOwnerAddress } from '../model-address';
 import { readRoute, writeRoute, type ApiDeps, type Route } from '../route';
 import { modelKeyBody, modelKeyPatch } from '../schemas/bodies';
 import { listBody, listQuery, pageRequest } from '../schemas/lists';
@@ -30,20 +29,25 @@ export function modelKeyRoutes({ secretBox, providers, allowedModelHosts }: ApiD
     return modelKeyResource(key, key.ownerSupplied ? null : named);
   };
 
-  const addressOf = (body: { provider?: string | undefined; base_url?: string | undefined }): ModelAddress => {
+  const addressOf = (body: {
+    provider?: string | undefined;
+    base_url?: string | undefined;
+    protocol?: ModelProtocol | undefined;
+  }): ModelAddress => {
     if (body.base_url !== undefined) {
-      const normalized = normalizeBaseUrl(body.base_url);
+      const { protocol = 'openai_compatible' } = body;
+      const normalized = normalizeBaseUrl(body.base_url, protocol);
       if (!normalized.ok) throw new InvalidInput(normalized.reason, '/base_url');
       const refusal = refuseOwnerAddress(normalized.url, allowedModelHosts);
       if (refusal !== null) throw new InvalidInput(refusal, '/base_url');
-      return { baseUrl: normalized.url, protocol: 'openai_compatible', ownerSupplied: true };
+      return { baseUrl: normalized.url, protocol, ownerSupplied: true };
     }
     const { provider = '' } = body;
     const baseUrl = providers.get(provider);
     if (baseUrl === undefined) {
       throw new InvalidInput(`the provider must be one of ${[...providers.keys()].join(', ')}`, '/provider');
     }
-    return { baseUrl, protocol: protocolOf(provider), ownerSupplied: false };
+    return { baseUrl, protocol: protocolOfProvider(provider), ownerSupplied: false };
   };
 
   return [
@@ -52,6 +56,7 @@ export function modelKeyRoutes({ secretBox, providers, allowedModelHosts }: ApiD
       path: '/v1/model-keys',
       who: 'admin',
       body: modelKeyBody,
+      audit: (_, key) => ({ action: 'model_key.created', subject: key.id }),
       async handle(tx, { caller, body }) {
         const { baseUrl, protocol, ownerSupplied } = addressOf(body);
         const id = newId('mk');
@@ -90,6 +95,11 @@ export function modelKeyRoutes({ secretBox, providers, allowedModelHosts }: ApiD
       path: '/v1/model-keys/:model_key',
       who: 'admin',
       body: modelKeyPatch,
+      audit: ({ ids, body }) => ({
+        action: 'model_key.changed',
+        subject: ids.model_key,
+        details: { fields: Object.keys(body) },
+      }),
       async handle(tx, { caller, ids, body }) {
         // The address never changes, so what the secret is bound to can be read before the key is locked.
         const { id, baseUrl } = await loadModelKey(tx, caller.companyId, ids.model_key);
@@ -103,6 +113,7 @@ export function modelKeyRoutes({ secretBox, providers, allowedModelHosts }: ApiD
       method: 'delete',
       path: '/v1/model-keys/:model_key',
       who: 'admin',
+      audit: ({ ids }) => ({ action: 'model_key.revoked', subject: ids.model_key }),
       async handle(tx, { caller, ids }) {
         await revokeModelKey(tx, caller.companyId, ids.model_key);
         return { status: 204 };
@@ -115,9 +126,4 @@ function readSecret(given: string): string {
   const cleaned = cleanModelKey(given);
   if (!cleaned.ok) throw new InvalidInput(cleaned.reason, '/key');
   return cleaned.key;
-}
-
-/** What is spoken at an address that the operator named. */
-function protocolOf(provider: string): ModelProtocol {
-  return provider === 'openai' || provider === 'anthropic' ? provider : 'openai_compatible';
 }

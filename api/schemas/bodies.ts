@@ -1,6 +1,7 @@
 // What the routes of companies, keys, agents and rooms take.
 
 import { z } from 'zod';
+import { MODEL_PROTOCOLS } from '../../prisma/model-endpoint';
 import { TOKENS_PER_DAY_MAX, TOKENS_PER_RUN_DEFAULT, TOKENS_PER_RUN_MAX } from '../../prisma/store/budgets';
 import { HOP_LIMIT_MAX, RUN_ALLOWANCE_MAX } from '../../prisma/store/rooms';
 import { ON_CRASH, RIGHTS } from '../../workflows/contract';
@@ -36,11 +37,16 @@ export const modelKeyBody = z
     key: z.string('text'),
     provider: z.string('text').optional(),
     base_url: z.string('text').optional(),
+    protocol: oneOf(MODEL_PROTOCOLS).optional(),
   })
   .refine(
     (body) => (body.provider === undefined) !== (body.base_url === undefined),
     'either provider or base_url, and not both',
-  );
+  )
+  .refine((body) => body.protocol === undefined || body.base_url !== undefined, {
+    error: 'the protocol is said of a base_url; that of a provider is known',
+    path: ['protocol'],
+  });
 
 export const modelKeyPatch = z
   .strictObject({ name: label.optional(), key: z.string('text').optional() })
@@ -134,3 +140,8 @@ export const rosterPatch = z
   })
   .refine(changesSomething, CHANGES_SOMETHING)
   .refine((body) => body.preset === undefined || body.rights === undefined, NOT_BOTH);
+
+/** What is to be erased: a message, a task, or a memory entry of the caller's company. */
+export const redactionBody = z.strictObject({
+  subject: z.union([idOf('msg'), idOf('task'), idOf('mem')], 'the id of a message, a task or a memory entry'),
+});

@@ -40,6 +40,18 @@ export const TOKENS_PER_DAY_MAX = 1_000_000_000_000_000;
 /** The class of our advisory locks, apart from any other's. */
 const BUDGET_LOCK = 7_306_110;
 
+/**
+ * A condition on an agent `a` of company `c`: what is used up today already leaves no room for one more run. Runs under way
+ * may settle for less than they reserved, so only dispatchers count them. Reads nothing where there is no budget.
+ */
+export const IS_USED_UP = Prisma.sql`(
+  CASE WHEN a.tokens_per_day IS NULL THEN false ELSE a.tokens_per_run > a.tokens_per_day - (
+    SELECT coalesce(sum(t.settled), 0) FROM token_reservations t
+    WHERE t.agent_id = a.id AND t.day = (clock_timestamp() AT TIME ZONE 'UTC')::date) END
+  OR CASE WHEN c.tokens_per_day IS NULL THEN false ELSE a.tokens_per_run > c.tokens_per_day - (
+    SELECT coalesce(sum(t.settled), 0) FROM token_reservations t
+    WHERE t.company_id = c.id AND t.day = (clock_timestamp() AT TIME ZONE 'UTC')::date) END)`;
+
 /** Whether this wake reserves: its agent or its company has a budget. */
 export function isBudgeted(wake: BudgetFacts): boolean {
   return wake.agentTokensPerDay !== null || wake.companyTokensPerDay !== null;

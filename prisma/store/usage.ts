@@ -102,7 +102,7 @@ export function runUsage(
   const uncounted = run.requests.filter(isUncounted).length;
   const counted = run.requests.filter((each) => each.inputTokens !== null && each.outputTokens !== null).length;
   const sum = (tokens: (request: RequestUse) => bigint | null): bigint =>
-    run.requests.reduce((total, request) => total + (tokens(request) ?? 0n), 0n);
+    run.requests.reduce((all, request) => all + (tokens(request) ?? 0n), 0n);
   const use = {
     model: run.model,
     counted,

@@ -23,7 +23,7 @@ export interface DeliveredWake {
   readonly traceparent: string | null;
 }
 
-interface DueWake extends DeliveredWake, Omit<GateFacts, 'allowance'>, BudgetFacts {
+interface DueWake extends DeliveredWake, Omit<GateFacts, 'allowance' | 'budgetUsedUp'>, BudgetFacts {
   readonly state: 'pending' | 'delivered';
 }
 
@@ -59,7 +59,7 @@ export async function deliverWakes(db: Db, limit: number, companyLimit: number =
     if (due.length === 0) return [];
     const pending = due.filter((wake) => wake.state === 'pending');
     const suppressed = pending.flatMap((wake): Suppressed[] => {
-      const reason = shutGate({ ...wake, allowance: 1 });
+      const reason = shutGate({ ...wake, allowance: 1, budgetUsedUp: false });
       return reason === null ? [] : [{ ...wake, reason }];
     });
     const open = pending.filter((wake) => !suppressed.some((shut) => shut.id === wake.id));

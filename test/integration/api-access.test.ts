@@ -54,9 +54,13 @@ const MAY: Readonly<Record<string, string>> = {
   'POST /v1/rooms/:room/invitations': 'A',
   'POST /v1/rooms/:room/members': 'A',
   'GET /v1/rooms/:room/members': 'AMSG',
+  'DELETE /v1/rooms/:room/members/:company': 'A',
+  'POST /v1/rooms/:room/close': 'A',
   'POST /v1/rooms/:room/roster': 'A',
   'GET /v1/rooms/:room/roster': 'AMSG',
   'PATCH /v1/rooms/:room/roster/:agent': 'A',
+  'DELETE /v1/rooms/:room/roster/:agent': 'A',
+  'POST /v1/rooms/:room/redactions': 'A',
   'POST /v1/rooms/:room/events': 'AMSG',
   'GET /v1/rooms/:room/events': 'AMSG',
   'GET /v1/rooms/:room/messages': 'AMSG',
@@ -71,6 +75,7 @@ const MAY: Readonly<Record<string, string>> = {
   'GET /v1/runs/:run': 'AMSG',
   'GET /v1/rooms/:room/usage': 'AMSG',
   'GET /v1/agents/:agent/usage': 'AMSG',
+  'GET /v1/audit': 'A',
 };
 
 const PREFIX = {

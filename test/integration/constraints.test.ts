@@ -2,6 +2,7 @@
 // claim. A CHECK without a case here fails the test, so that none is believed and never tried.
 
 import pg from 'pg';
+import { AUDIT_ACTIONS } from '../../prisma/store/audit';
 import {
   ACTION_KINDS,
   ENDINGS,
@@ -167,6 +168,17 @@ const VALID: Readonly<Record<string, Row>> = {
     day: '2026-11-29',
     reserved: 1,
   },
+  audit_entries: {
+    id: 'audit_1',
+    company_id: 'company_1',
+    actor_kind: 'person',
+    actor_id: 'key_1',
+    actor_name: 'Grace',
+    actor_company_id: 'company_1',
+    action: 'room.created',
+    subject_id: 'room_1',
+    details: '{}',
+  },
 };
 
 /** What a second row beside the valid one must have of its own. */
@@ -190,6 +202,7 @@ const UNIQUE: Readonly<Record<string, Row>> = {
   run_steps: { step_key: 'memory', kind: 'memory' },
   model_requests: { number: 2 },
   token_reservations: { message_id: 'msg_2' },
+  audit_entries: { id: 'audit_2' },
 };
 
 const ANSWERED: Row = { state: 'done', result: '', response_message_id: 'msg_3', responded_at: NOW };
@@ -224,6 +237,13 @@ const CLOSED_SETS: readonly {
     column: 'provider',
     values: ['openai_compatible', 'openai', 'anthropic'],
   },
+  {
+    constraint: 'audit_entries_actor_kind_is_known',
+    column: 'actor_kind',
+    values: ['operator', 'person'],
+    with: (kind) => ({ actor_company_id: kind === 'operator' ? null : 'company_1' }),
+  },
+  { constraint: 'audit_entries_action_is_known', column: 'action', values: AUDIT_ACTIONS },
   { constraint: 'rooms_on_crash_is_known', column: 'on_crash', values: ON_CRASH },
   { constraint: 'room_members_role_is_known', column: 'role', values: ['host', 'guest'] },
   ...ACTION_KINDS.map((kind) => ({
@@ -392,6 +412,7 @@ const REFUSED: Readonly<Record<string, readonly Row[]>> = {
   run_steps_position_is_bounded: [{ position: -1 }, { position: 101 }],
   model_requests_number_at_most_three: [{ number: 0 }, { number: MODEL_REQUESTS_LIMIT + 1 }],
   model_requests_ended_at_exactly_unless_in_flight: [{ ended_at: NOW }, { outcome: 'answered' }],
+  audit_entries_actor_company_exactly_unless_operator: [{ actor_company_id: null }, { actor_kind: 'operator' }],
   companies_tokens_per_day_is_no_debt: [{ tokens_per_day: -1 }],
   agents_tokens_per_day_is_no_debt: [{ tokens_per_day: -1 }],
   agents_tokens_per_run_is_positive: [{ tokens_per_run: 0 }],

@@ -42,6 +42,8 @@ export interface TestApi {
   readonly databaseUrl: string;
   readonly secretBox: SecretBox;
   readonly operatorKey: string;
+  /** What its routes were made of. */
+  readonly routeDeps: ApiDeps;
   /** Everything that the API logged so far, as text. */
   logged(): string;
   client(token?: string): ApiClient;
@@ -66,14 +68,15 @@ export async function startTestApi(options: TestApiOptions = {}): Promise<TestAp
   });
   const secretBox = createSecretBox([{ id: 'test', key: randomBytes(32) }]);
   const lines: string[] = [];
-  const served = await serveApi({
+  const routeDeps: ApiDeps = {
     db: database.prisma,
     secretBox,
     providers: new Map(Object.entries(options.providers ?? { openai: 'https://api.openai.com/v1' })),
     allowedModelHosts: options.allowedModelHosts ?? [],
     prices: options.prices ?? new Map(),
     log: pino({ level: 'debug' }, { write: (line: string) => void lines.push(line) }),
-  });
+  };
+  const served = await serveApi(routeDeps);
   const operatorKey = await ensureOperatorKey(database.prisma, undefined);
   if (operatorKey === null) throw new Error('a fresh database had an operator key');
   const { url } = served;
@@ -84,6 +87,7 @@ export async function startTestApi(options: TestApiOptions = {}): Promise<TestAp
     databaseUrl: test.url,
     secretBox,
     operatorKey,
+    routeDeps,
     logged: () => lines.join(''),
     client: (token) => createClient(url, token),
     close: async () => {

@@ -16,7 +16,10 @@ test('has a default for all but the database and the master keys', () => {
     allowedModelHosts: [],
     logLevel: 'info',
   });
-  expect([...config.providers]).toEqual([['openai', 'https://api.openai.com/v1']]);
+  expect([...config.providers]).toEqual([
+    ['anthropic', 'https://api.anthropic.com/v1'],
+    ['openai', 'https://api.openai.com/v1'],
+  ]);
   expect(config.lockTimeoutMs).toBeLessThan(config.statementTimeoutMs);
   expect(config.statementTimeoutMs).toBeLessThan(config.transactionTimeoutMs);
 });
