@@ -58,13 +58,13 @@ export function createWorkerMetrics(db: Db): WorkerMetrics {
   const requests = new Counter({
     name: 'durable_room_model_requests_total',
     help: 'Model requests by what came of them.',
-    labelNames: ['outcome'],
+    labelNames: ['protocol', 'outcome'],
     registers,
   });
   const tokens = new Counter({
     name: 'durable_room_model_tokens_total',
     help: 'Tokens that providers named in their answers.',
-    labelNames: ['direction'],
+    labelNames: ['protocol', 'direction'],
     registers,
   });
 
@@ -110,10 +110,11 @@ export function createWorkerMetrics(db: Db): WorkerMetrics {
     },
     countRequests: (request) => async (endpoint, prompt, options) => {
       const answer = await request(endpoint, prompt, options);
-      requests.inc({ outcome: answer.kind });
+      const { protocol } = endpoint;
+      requests.inc({ protocol, outcome: answer.kind });
       if (answer.kind === 'reply' || answer.kind === 'failed') {
-        tokens.inc({ direction: 'input' }, answer.usage.inputTokens ?? 0);
-        tokens.inc({ direction: 'output' }, answer.usage.outputTokens ?? 0);
+        tokens.inc({ protocol, direction: 'input' }, answer.usage.inputTokens ?? 0);
+        tokens.inc({ protocol, direction: 'output' }, answer.usage.outputTokens ?? 0);
       }
       return answer;
     },

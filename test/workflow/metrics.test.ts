@@ -42,11 +42,11 @@ test('a run that replies is counted once at each of its stations, with the token
   expect(await valueOf('durable_room_wakes_dispatched_total{outcome="started"}')).toBe(1);
   expect(await valueOf('durable_room_claims_total{outcome="granted",why=""}')).toBe(1);
   expect(await valueOf('durable_room_runs_ended_total{ending="replied"}')).toBe(1);
-  expect(await valueOf('durable_room_model_requests_total{outcome="reply"}')).toBe(1);
+  expect(await valueOf('durable_room_model_requests_total{protocol="openai_compatible",outcome="reply"}')).toBe(1);
   const used = run.requests[0];
   expect(Number(used?.inputTokens)).toBeGreaterThan(0);
-  expect(await valueOf('durable_room_model_tokens_total{direction="input"}')).toBe(Number(used?.inputTokens));
-  expect(await valueOf('durable_room_model_tokens_total{direction="output"}')).toBe(Number(used?.outputTokens));
+  expect(await valueOf('durable_room_model_tokens_total{protocol="openai_compatible",direction="input"}')).toBe(Number(used?.inputTokens));
+  expect(await valueOf('durable_room_model_tokens_total{protocol="openai_compatible",direction="output"}')).toBe(Number(used?.outputTokens));
   expect(await valueOf('durable_room_standing{what="runs_open"}')).toBe(0);
 });
 

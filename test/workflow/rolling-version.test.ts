@@ -4,7 +4,7 @@
 import { randomBytes } from 'node:crypto';
 import { wakeWorkflowId } from '../../workflows/contract';
 import { closedRun, until } from '../support/runs';
-import { answer, startScriptedModel, type HeldAnswer, type ScriptedModel } from '../support/scripted-model-server';
+import { answer, startScriptedModel, type ScriptedModel } from '../support/scripted-model-server';
 import { startService, type TestService } from '../support/service';
 import { createWorld, type World } from '../support/world';
 
@@ -66,7 +66,7 @@ const STANDINGS: readonly Standing[] = [
   {
     name: 'waiting for the model, which answers the old version while it stops',
     arrange: async () => {
-      const held: HeldAnswer = answer.hold('Answered late.');
+      const held = answer.hold('Answered late.');
       model.script(held);
       const { messageId } = await world.post('@scribe take your time');
       await model.waitForRequests(2);
