@@ -22,6 +22,7 @@ const schema = z.object({
     .string()
     .regex(/^(\[[0-9a-f:.]+\]|[0-9.]+):\d{1,5}$/i, 'an IP address and a port, "0.0.0.0:9464"')
     .optional(),
+  WORKER_POLLERS: z.coerce.number().int().min(2).max(100).default(10),
   WORKER_MAX_ACTIVITIES: z.coerce.number().int().min(1).max(1_000).default(100),
   WORKER_MAX_CACHED_RUNS: z.coerce.number().int().min(10).max(100_000).default(500),
   WORKER_VERSIONING: z.enum(['on', 'off']).default('off'),
@@ -54,6 +55,8 @@ export interface WorkerConfig {
   readonly health: { readonly host: string; readonly port: number };
   /** Where the SDK's core serves its own metrics; undefined: nowhere. */
   readonly sdkMetricsAddress: string | undefined;
+  /** Long polls that stand open at Temporal, for workflow tasks and for activities each. */
+  readonly pollers: number;
   readonly maxActivities: number;
   readonly maxCachedRuns: number;
   readonly shutdownGraceMs: number;
@@ -93,6 +96,7 @@ export function readWorkerConfig(env: Record<string, string | undefined>): Worke
     taskQueue: c.TASK_QUEUE,
     health: { host: c.WORKER_HOST, port: c.WORKER_PORT },
     sdkMetricsAddress: c.WORKER_SDK_METRICS_ADDRESS,
+    pollers: c.WORKER_POLLERS,
     maxActivities: c.WORKER_MAX_ACTIVITIES,
     maxCachedRuns: c.WORKER_MAX_CACHED_RUNS,
     versioning: { on: c.WORKER_VERSIONING === 'on', deployment: c.WORKER_DEPLOYMENT, buildId: c.WORKER_BUILD_ID },

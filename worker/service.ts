@@ -95,6 +95,8 @@ export async function startWorkerService(
     shutdownGraceTime: config.shutdownGraceMs,
     maxCachedWorkflows: config.maxCachedRuns,
     maxConcurrentActivityTaskExecutions: config.maxActivities,
+    maxConcurrentWorkflowTaskPolls: config.pollers,
+    maxConcurrentActivityTaskPolls: config.pollers,
     stickyQueueScheduleToStartTimeout: STICKY_TIMEOUT,
   });
   const starter = tracing?.traceClient(temporal.starter, temporal.native) ?? temporal.starter;

@@ -1,5 +1,5 @@
 // `npm run bench`: what a run costs, and how it compares. `--quick` for about a minute, `--json FILE` for all numbers,
-// `--only fairness` for that part alone.
+// `--only fairness` for that part alone, `--only settings` for what a worker's settings cost.
 //
 //   start everything → warm up → idle → wake to reply → per run → runs a second → API → fairness → print → stop everything
 //
@@ -15,7 +15,8 @@ import { measureLatency } from './latency';
 import { describeMachine, readVersions } from './machine';
 import { measureIdle, measurePerRun } from './per-run';
 import { createProgress, type Progress } from './progress';
-import { print, printFairness, toJson, type Measured } from './report';
+import { print, printFairness, printSettings, toJson, type Measured } from './report';
+import { createSettingsDatabases, measureSettings } from './settings';
 import { startSides } from './sides';
 import { measureThroughput } from './throughput';
 
@@ -27,6 +28,8 @@ interface Scale {
   readonly perRun: { readonly rounds: number; readonly runs: number };
   readonly throughput: { readonly rounds: number; readonly runs: number; readonly mostMs: number };
   readonly apiMs: number;
+  /** Measured only when asked for: its runs are no part of the comparison. */
+  readonly settings: { readonly runs: number };
   readonly fairness: { readonly flood: number; readonly samples: number };
 }
 
@@ -37,6 +40,7 @@ const WHOLE: Scale = {
   perRun: { rounds: 3, runs: 12 },
   throughput: { rounds: 3, runs: 120, mostMs: 20_000 },
   apiMs: 5_000,
+  settings: { runs: 200 },
   fairness: { flood: 1_000, samples: 10 },
 };
 
@@ -47,6 +51,7 @@ const QUICK: Scale = {
   perRun: { rounds: 1, runs: 10 },
   throughput: { rounds: 1, runs: 30, mostMs: 10_000 },
   apiMs: 2_000,
+  settings: { runs: 60 },
   fairness: { flood: 200, samples: 3 },
 };
 
@@ -80,12 +85,8 @@ async function main(): Promise<number> {
     });
     ground = await starting;
     if (values.only !== undefined) {
-      if (values.only !== 'fairness') throw new Error('--only fairness');
-      await createFairnessDatabases(ground);
-      const fairness = await Promise.race([aborted, measureFairness(ground, scale.fairness, progress)]);
-      progress.stop();
-      printFairness(fairness, say);
-      if (values.json !== undefined) await writeFile(values.json, `${JSON.stringify({ fairness }, null, 2)}\n`);
+      const part = await Promise.race([aborted, measureOnly(values.only, ground, scale, progress, say)]);
+      if (values.json !== undefined) await writeFile(values.json, `${JSON.stringify(part, null, 2)}\n`);
       return 0;
     }
     const measured = await Promise.race([aborted, measure(ground, scale, progress, startedAt)]);
@@ -107,6 +108,34 @@ async function main(): Promise<number> {
     progress.begin('stopping everything');
     await ground?.stop();
     progress.stop();
+  }
+}
+
+/** One part by itself. */
+async function measureOnly(
+  part: string,
+  ground: Ground,
+  scale: Scale,
+  progress: Progress,
+  say: (line: string) => void,
+): Promise<Record<string, unknown>> {
+  switch (part) {
+    case 'fairness': {
+      await createFairnessDatabases(ground);
+      const fairness = await measureFairness(ground, scale.fairness, progress);
+      progress.stop();
+      printFairness(fairness, say);
+      return { fairness };
+    }
+    case 'settings': {
+      await createSettingsDatabases(ground);
+      const settings = await measureSettings(ground, scale.settings.runs, progress);
+      progress.stop();
+      printSettings(settings, say);
+      return { settings };
+    }
+    default:
+      throw new Error('--only fairness, or --only settings');
   }
 }
 

@@ -5,6 +5,7 @@ import type { Fairness } from './fairness';
 import type { Latency } from './latency';
 import type { Machine } from './machine';
 import type { Idle, PerRun } from './per-run';
+import type { SettingsResult } from './settings';
 import type { SideName } from './sides';
 import { round } from './statistics';
 import type { Throughput } from './throughput';
@@ -152,6 +153,15 @@ export function printFairness({ flood, capped, uncapped }: Fairness, say: (line:
       Math.max(...round.runs_between),
       Math.max(...round.reply_ms),
     ]),
+  ]);
+}
+
+export function printSettings(settings: readonly SettingsResult[], say: (line: string) => void): void {
+  say('');
+  say('Settings of a worker, one changed at a time');
+  table(say, [
+    ['', 'runs/s', 'worker MB'],
+    ...settings.map(({ name, runs_per_second, memory_mb }) => [name, runs_per_second, memory_mb]),
   ]);
 }
 

@@ -4,7 +4,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Worker } from '@temporalio/worker';
 import { DeterminismViolationError } from '@temporalio/workflow';
-import { buildWorkflowBundle, type WorkflowBundle } from '../../worker/bundle';
+import { buildWorkflowBundle, loadWorkflowBundle, type WorkflowBundle } from '../../worker/bundle';
 import { ENDINGS, type Ending } from '../../workflows/contract';
 import { quietRuntime } from '../support/runs';
 import { HISTORIES, VERSION, VERSIONS } from './versions';
@@ -45,6 +45,13 @@ test('every version in the changelog has its recorded histories, and the present
 
 test.each(names)('%s replays', async (name) => {
   await expect(replay(load(name))).resolves.toBeUndefined();
+});
+
+test('a worker that traces replays what one that does not has begun: tracing may be switched on under open runs', async () => {
+  const traced = await loadWorkflowBundle(true);
+  expect(traced.code).not.toBe(bundle.code);
+  for (const name of names.filter((one) => one.startsWith(`${VERSION}/`)))
+    await expect(Worker.runReplayHistory({ workflowBundle: traced }, load(name))).resolves.toBeUndefined();
 });
 
 test('a history in which another step was taken does not replay', async () => {
