@@ -39,12 +39,13 @@ async function main(): Promise<void> {
   if (metricsServer && config.metricsPort !== undefined) await listen(metricsServer, config.metricsPort, config.host);
 
   let stopping: Promise<void> | undefined;
-  const stop = (): Promise<void> =>
-    (stopping ??= finish(server).then(async () => {
-      metricsServer?.close().closeAllConnections();
-      await database.close();
-      await tracing?.stop();
-    }));
+  const stopAll = async (): Promise<void> => {
+    await finish(server);
+    metricsServer?.close().closeAllConnections();
+    await database.close();
+    await tracing?.stop();
+  };
+  const stop = (): Promise<void> => (stopping ??= stopAll());
   const stopAndExit = (): void => {
     stop().then(
       () => process.exit(0),

@@ -41,7 +41,9 @@ export function countStore(registry: Registry): () => void {
     }
   };
   OBSERVATIONS.subscribe(hear);
-  return () => void OBSERVATIONS.unsubscribe(hear);
+  return () => {
+    OBSERVATIONS.unsubscribe(hear);
+  };
 }
 
 /** What stands in the database at each scrape. Every process that has these says the same: take the max, not the sum. */

@@ -6,6 +6,7 @@ import { DefaultLogger, makeTelemetryFilterString, Runtime } from '@temporalio/w
 import { readWorkerConfig } from './config';
 import { startWorkerService, type Seams } from './service';
 import { connectTemporal } from './temporal';
+import type { WorkerTracing } from './tracing';
 
 /** Runs a worker process until it is told to stop; ends the process with 0, or with 1 when it could not go on. */
 export async function runWorkerProcess(
@@ -31,7 +32,7 @@ export async function runWorkerProcess(
   });
   const set = Object.entries(environment).filter((pair): pair is [string, string] => !!pair[1]);
   const temporal = await connectTemporal(Object.fromEntries(set));
-  const tracing = config.tracing ? loadTracing().startWorkerTracing() : undefined;
+  const tracing = config.tracing ? loadTracing() : undefined;
   const service = await startWorkerService(config, temporal, log, seams, tracing);
   log.info({ queue: config.taskQueue, port: service.healthPort }, 'worker is running');
   process.send?.({ type: 'ready', port: service.healthPort });
@@ -57,6 +58,7 @@ export async function runWorkerProcess(
 }
 
 /** With it comes OpenTelemetry's SDK, half a second of loading that only those pay who want spans. */
-function loadTracing(): typeof import('./tracing') {
-  return require('./tracing') as typeof import('./tracing');
+function loadTracing(): WorkerTracing {
+  const { startWorkerTracing } = require('./tracing') as typeof import('./tracing');
+  return startWorkerTracing();
 }

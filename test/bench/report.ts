@@ -147,11 +147,11 @@ export function printFairness({ flood, capped, uncapped }: Fairness, say: (line:
   say(`Fairness: one company posts ${flood} messages at once, another a single one, several times over`);
   table(say, [
     ['runs in flight of a company', "flood's runs before the reply: median", 'most', 'ms to the reply: most'],
-    ...[capped, uncapped].map((round, index) => [
-      index === 0 ? `${round.company_limit}, the default` : 'no cap',
-      round.median_runs_between,
-      Math.max(...round.runs_between),
-      Math.max(...round.reply_ms),
+    ...[capped, uncapped].map((one, index) => [
+      index === 0 ? `${one.company_limit}, the default` : 'no cap',
+      one.median_runs_between,
+      Math.max(...one.runs_between),
+      Math.max(...one.reply_ms),
     ]),
   ]);
 }
