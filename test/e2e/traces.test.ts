@@ -83,7 +83,7 @@ test('a message, its wake, its run and the reply are one trace, and no span says
   await Promise.all(children.map(end));
 
   const spans = ofTrace();
-  const [post] = spans.filter(({ name }) => name === 'POST /v1/rooms/:room/events');
+  const post = spans.find(({ name }) => name === 'POST /v1/rooms/:room/events');
   expect(post).toMatchObject({ service: 'durable-room-api', parentSpanId: 'b7ad6b7169203331' });
   const parentOf = (span: ReceivedSpan | undefined) => spans.find(({ spanId }) => spanId === span?.parentSpanId);
   const pathOf = (span: ReceivedSpan | undefined): string[] =>

@@ -124,7 +124,7 @@ test('dispatchers at work at the same time keep the cap between them', async () 
   while (done.length < 20) {
     await Promise.all(many.map((one) => one.once()));
     expect(await inFlight(world.host.id)).toBeLessThanOrEqual(CAP);
-    const [next] = many.flatMap((one) => one.started).filter((started) => !done.includes(started));
+    const next = many.flatMap((one) => one.started).find((started) => !done.includes(started));
     if (!next) throw new Error('nothing was started into a free place');
     await carryOut(next);
     done.push(next);

@@ -45,8 +45,12 @@ test('a run that replies is counted once at each of its stations, with the token
   expect(await valueOf('durable_room_model_requests_total{protocol="openai_compatible",outcome="reply"}')).toBe(1);
   const used = run.requests[0];
   expect(Number(used?.inputTokens)).toBeGreaterThan(0);
-  expect(await valueOf('durable_room_model_tokens_total{protocol="openai_compatible",direction="input"}')).toBe(Number(used?.inputTokens));
-  expect(await valueOf('durable_room_model_tokens_total{protocol="openai_compatible",direction="output"}')).toBe(Number(used?.outputTokens));
+  expect(await valueOf('durable_room_model_tokens_total{protocol="openai_compatible",direction="input"}')).toBe(
+    Number(used?.inputTokens),
+  );
+  expect(await valueOf('durable_room_model_tokens_total{protocol="openai_compatible",direction="output"}')).toBe(
+    Number(used?.outputTokens),
+  );
   expect(await valueOf('durable_room_standing{what="runs_open"}')).toBe(0);
 });
 
