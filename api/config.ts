@@ -27,6 +27,8 @@ export interface ApiConfig {
   readonly logLevel: string;
   /** Spans are wanted: OpenTelemetry's own variables name where they go. */
   readonly tracing: boolean;
+  readonly requestsPerMinute: number;
+  readonly streamsPerKey: number;
 }
 
 const OPERATOR_KEY_MIN = 32;
@@ -56,6 +58,8 @@ const schema = z.object({
     .regex(/^\d{1,5}$/, 'a port')
     .transform(Number)
     .optional(),
+  RATE_LIMIT_PER_MINUTE: whole(600, 1, 100_000_000),
+  STREAMS_PER_KEY: whole(10, 0, 10_000),
   MASTER_KEYS: z.string('"id:base64" of 32 random bytes, the sealing key first').transform((text, context) => {
     try {
       return parseMasterKeys(text);
@@ -131,6 +135,8 @@ export function readApiConfig(env: Readonly<Record<string, string | undefined>>)
     prices: c.MODEL_PRICES,
     logLevel: c.LOG_LEVEL,
     tracing: wantsTracing(set),
+    requestsPerMinute: c.RATE_LIMIT_PER_MINUTE,
+    streamsPerKey: c.STREAMS_PER_KEY,
   };
 }
 

@@ -9,6 +9,11 @@ import { ensureOperatorKey } from '../prisma/store/keys';
 import { createApp } from './app';
 import { readApiConfig } from './config';
 import { createApiMetrics } from './metrics';
+import { startHousekeeping } from './housekeeping';
+import { createStreams, STREAM_SETTINGS } from './streams';
+
+/** A cursor of a company's feed names its place in each room. */
+const HEAD_LIMIT_BYTES = 65_536;
 
 /** How long requests that are under way have to finish. */
 const STOP_WITHIN_MS = 10_000;
@@ -23,8 +28,19 @@ async function main(): Promise<void> {
   const operatorKey = await ensureOperatorKey(db, config.operatorKey);
 
   const metrics = config.metricsPort === undefined ? undefined : createApiMetrics();
+  const streams = createStreams(
+    {
+      db,
+      databaseUrl: config.databaseUrl,
+      onLost: (reason) => log.warn({ reason }, 'the room listener lost its connection; the streams look without it'),
+    },
+    { ...STREAM_SETTINGS, streamsPerKey: config.streamsPerKey },
+  );
+  const housekeeping = startHousekeeping(db, (error) => log.warn({ err: error }, 'old answers were not purged'));
   const app = createApp({
     db,
+    streams,
+    requestsPerMinute: config.requestsPerMinute,
     secretBox: createSecretBox(config.masterKeys),
     providers: config.providers,
     allowedModelHosts: config.allowedModelHosts,
@@ -33,14 +49,15 @@ async function main(): Promise<void> {
     tracing: config.tracing,
     ...(metrics && { onRequest: metrics.onRequest }),
   });
-  const server = createServer(app);
+  const server = createServer({ maxHeaderSize: HEAD_LIMIT_BYTES }, app);
   const port = await listen(server, config.port, config.host);
   const metricsServer = metrics?.serve();
   if (metricsServer && config.metricsPort !== undefined) await listen(metricsServer, config.metricsPort, config.host);
 
   let stopping: Promise<void> | undefined;
   const stopAll = async (): Promise<void> => {
-    await finish(server);
+    housekeeping.stop();
+    await Promise.all([streams.close(), finish(server)]);
     metricsServer?.close().closeAllConnections();
     await database.close();
     await tracing?.stop();

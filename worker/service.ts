@@ -4,6 +4,8 @@ import type { Logger } from 'pino';
 import { Worker, type WorkerOptions } from '@temporalio/worker';
 import { createActivities, type Activities, type ActivityDeps } from '../activities';
 import { requestReply } from '../activities/model/provider';
+import { listenTo } from '../prisma/channel-listener';
+import { WAKES_CHANNEL } from '../prisma/store/draft';
 import { connectDatabase } from '../prisma/client';
 import { createSecretBox } from '../prisma/secret-box';
 import { oldestWaits } from '../prisma/store/wakes';
@@ -17,7 +19,6 @@ import { executionIds, logRuns } from './run-log';
 import { RECONCILER_TIMES, reconcileOnce } from './reconciler';
 import { requireSearchAttributes, type Temporal } from './temporal';
 import type { WorkerTracing } from './tracing';
-import { startWakeListener } from './wake-listener';
 
 /** A wake older than this, unstarted or unclaimed, is a health warning long before it is lost. */
 const OLD_WAKE_SECONDS = 30;
@@ -133,8 +134,9 @@ export async function startWorkerService(
       return false;
     },
   });
-  const listener = startWakeListener(
+  const listener = listenTo(
     config.databaseUrl,
+    WAKES_CHANNEL,
     () => dispatcher.nudge(),
     (reason) => log.warn({ reason }, 'wake listener lost its connection; the poll carries on'),
   );

@@ -13,7 +13,8 @@ import {
   revokeModelKey,
   updateModelKey,
 } from '../../prisma/store/model-keys';
-import { readRoute, writeRoute, type ApiDeps, type Route } from '../route';
+import { created, noContent, ok, readRoute, writeRoute, type ApiDeps, type Route } from '../route';
+import { pageOf, shownModelKey } from '../schemas/answers';
 import { modelKeyBody, modelKeyPatch } from '../schemas/bodies';
 import { listBody, listQuery, pageRequest } from '../schemas/lists';
 
@@ -55,6 +56,8 @@ export function modelKeyRoutes({ secretBox, providers, allowedModelHosts }: ApiD
       method: 'post',
       path: '/v1/model-keys',
       who: 'admin',
+      summary: 'Store a key at a model provider',
+      success: created(shownModelKey),
       body: modelKeyBody,
       audit: (_, key) => ({ action: 'model_key.created', subject: key.id }),
       async handle(tx, { caller, body }) {
@@ -75,6 +78,8 @@ export function modelKeyRoutes({ secretBox, providers, allowedModelHosts }: ApiD
     readRoute({
       path: '/v1/model-keys',
       who: 'admin',
+      summary: 'The model keys of the company',
+      success: ok(pageOf(shownModelKey)),
       query: listQuery('mk'),
       async handle(db, { caller, query }) {
         return {
@@ -86,6 +91,8 @@ export function modelKeyRoutes({ secretBox, providers, allowedModelHosts }: ApiD
     readRoute({
       path: '/v1/model-keys/:model_key',
       who: 'admin',
+      summary: 'A model key',
+      success: ok(shownModelKey),
       async handle(db, { caller, ids }) {
         return { status: 200, body: resourceOf(await loadModelKey(db, caller.companyId, ids.model_key)) };
       },
@@ -94,6 +101,8 @@ export function modelKeyRoutes({ secretBox, providers, allowedModelHosts }: ApiD
       method: 'patch',
       path: '/v1/model-keys/:model_key',
       who: 'admin',
+      summary: 'Rename a model key, or replace its secret',
+      success: ok(shownModelKey),
       body: modelKeyPatch,
       audit: ({ ids, body }) => ({
         action: 'model_key.changed',
@@ -113,6 +122,8 @@ export function modelKeyRoutes({ secretBox, providers, allowedModelHosts }: ApiD
       method: 'delete',
       path: '/v1/model-keys/:model_key',
       who: 'admin',
+      summary: 'Revoke a model key for good',
+      success: noContent,
       audit: ({ ids }) => ({ action: 'model_key.revoked', subject: ids.model_key }),
       async handle(tx, { caller, ids }) {
         await revokeModelKey(tx, caller.companyId, ids.model_key);

@@ -56,7 +56,6 @@ const QUICK: Scale = {
 };
 
 const IN_FLIGHT = 50;
-const API_CONCURRENCIES = [1, 16];
 
 async function main(): Promise<number> {
   const { values } = parseArgs({
@@ -155,7 +154,7 @@ async function measure(ground: Ground, scale: Scale, progress: Progress, started
   const latency = await measureLatency(ground, sides, scale.latency, progress);
   const perRun = await measurePerRun(ground, sides, idle, scale.perRun, progress);
   const throughput = await measureThroughput(ground, sides, { ...scale.throughput, inFlight: IN_FLIGHT }, progress);
-  const apiEvents = await measureApiEvents(ground, sides, API_CONCURRENCIES, scale.apiMs, progress);
+  const apiEvents = await measureApiEvents(ground, sides, scale.apiMs, progress);
   const fairness = await measureFairness(ground, scale.fairness, progress);
   return {
     machine: describeMachine(),

@@ -161,6 +161,7 @@ const VALID: Readonly<Record<string, Row>> = {
   },
   run_steps: { run_id: 'run_1', step_key: 'reply', position: 0, kind: 'reply', state: 'done' },
   model_requests: { run_id: 'run_1', number: 1 },
+  stored_answers: { holder_id: 'key_1', path: '/v1/x', key: 'k', body_sha256: Buffer.alloc(32), status: 201 },
   token_reservations: {
     agent_id: 'agent_1',
     message_id: 'msg_1',
@@ -201,6 +202,7 @@ const UNIQUE: Readonly<Record<string, Row>> = {
   runs: { id: 'run_2', message_id: 'msg_2', wake_id: 'wake_2' },
   run_steps: { step_key: 'memory', kind: 'memory' },
   model_requests: { number: 2 },
+  stored_answers: { key: 'another' },
   token_reservations: { message_id: 'msg_2' },
   audit_entries: { id: 'audit_2' },
 };
@@ -412,6 +414,8 @@ const REFUSED: Readonly<Record<string, readonly Row[]>> = {
   run_steps_position_is_bounded: [{ position: -1 }, { position: 101 }],
   model_requests_number_at_most_three: [{ number: 0 }, { number: MODEL_REQUESTS_LIMIT + 1 }],
   model_requests_ended_at_exactly_unless_in_flight: [{ ended_at: NOW }, { outcome: 'answered' }],
+  stored_answers_only_success_is_kept: [{ status: 199 }, { status: 300 }, { status: 503 }],
+  stored_answers_body_is_known_by_its_sha256: [{ body_sha256: Buffer.alloc(31) }],
   audit_entries_actor_company_exactly_unless_operator: [{ actor_company_id: null }, { actor_kind: 'operator' }],
   companies_tokens_per_day_is_no_debt: [{ tokens_per_day: -1 }],
   agents_tokens_per_day_is_no_debt: [{ tokens_per_day: -1 }],

@@ -2,11 +2,12 @@
 // Temporal is one function here, and a run ends when the test says so.
 
 import { type Client } from '@temporalio/client';
+import { listenTo } from '../../prisma/channel-listener';
 import { claimMessage } from '../../prisma/store/claims';
+import { WAKES_CHANNEL } from '../../prisma/store/draft';
 import { closeRun } from '../../prisma/store/runs';
 import { dispatchOnce } from '../../worker/dispatcher';
 import { createLoop } from '../../worker/loop';
-import { startWakeListener } from '../../worker/wake-listener';
 import { until } from '../support/runs';
 import { LIMITS, newExecution } from '../support/store-runs';
 import { createWorld, type World } from '../support/world';
@@ -143,8 +144,9 @@ test('the end of a run tells dispatchers of its place, where a wake waits for on
     },
   });
   let listening = 0;
-  const listener = startWakeListener(
+  const listener = listenTo(
     world.url,
+    WAKES_CHANNEL,
     () => {
       listening += 1;
       loop.nudge();

@@ -1,21 +1,25 @@
-// Hears that wakes are pending, so that they start at once. A hint only: the dispatcher's poll finds what it missed.
+// Hears what is notified on one channel of Postgres, on a connection of its own. A hint only: whoever listens polls as well,
+// and finds what this missed.
 
 import pg from 'pg';
-import { WAKES_CHANNEL } from '../prisma/store/draft';
 
 /** A connection that was lost is tried again after this long; meanwhile the poll carries on. */
 const RECONNECT_MS = 1_000;
 
-export interface WakeListener {
+export interface ChannelListener {
   stop(): Promise<void>;
 }
 
-/** Calls `onHint` for every notification, and once after each (re)connection, since hints in between were lost. */
-export function startWakeListener(
+/**
+ * Calls `onHint` with every notification's payload, and with null after each (re)connection, since hints in between were
+ * lost.
+ */
+export function listenTo(
   databaseUrl: string,
-  onHint: () => void,
+  channel: string,
+  onHint: (payload: string | null) => void,
   onLost: (reason: string) => void,
-): WakeListener {
+): ChannelListener {
   let stopped = false;
   let client: pg.Client | null = null;
   let retry: NodeJS.Timeout | undefined;
@@ -38,11 +42,11 @@ export function startWakeListener(
     };
     mine.on('error', (error) => reconnect(error.message));
     mine.on('end', () => reconnect('the connection ended'));
-    mine.on('notification', onHint);
+    mine.on('notification', ({ payload }) => onHint(payload ?? ''));
     try {
       await mine.connect();
-      await mine.query(`LISTEN ${WAKES_CHANNEL}`);
-      onHint();
+      await mine.query(`LISTEN ${channel}`);
+      onHint(null);
     } catch (error) {
       reconnect(error instanceof Error ? error.message : 'no connection');
     }
