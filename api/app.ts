@@ -6,6 +6,8 @@ import { assertReadablePath } from './input-checks';
 import { answerProblems, answerUnknownRoute } from './middleware/problem-answers';
 import { authenticate } from './middleware/authentication';
 import { logRequests } from './middleware/request-log';
+import { reportRequests } from './middleware/request-reports';
+import { traceRequests } from './middleware/request-spans';
 import { limitRequests } from './middleware/rate-limit';
 import { mountMcp } from './mcp/http';
 import { mountRoutes } from './mounted-routes';
@@ -69,6 +71,8 @@ export function createApp(deps: ApiDeps): Express {
   app.set('query parser', false);
 
   app.use(logRequests(deps.log));
+  if (deps.onRequest) app.use(reportRequests(deps.onRequest));
+  if (deps.tracing) app.use(traceRequests());
   app.use(helmet());
   app.use((req, _res, next) => {
     assertReadablePath(req.path);

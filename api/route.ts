@@ -10,6 +10,7 @@ import type { IdPrefix } from '../prisma/store/ids';
 import type { Db, Reader, SqlTx, Tx } from '../prisma/store/transaction';
 import type { RunHistories } from '../worker/cluster/histories';
 import type { CallerFor, Who } from './callers';
+import type { OnRequest } from './middleware/request-reports';
 import type { ProblemCode } from './problems';
 import type { Streams, StreamSource } from './streams';
 import type { Upload } from './middleware/upload-body';
@@ -26,6 +27,10 @@ export interface ApiDeps {
   readonly log: Logger;
   /** Where a run's history can be read. Left out: timelines are from the ledger alone. */
   readonly histories?: RunHistories;
+  /** Told of every request at its end. */
+  readonly onRequest?: OnRequest;
+  /** Every request is a span. */
+  readonly tracing?: boolean;
   /** Of one key. */
   readonly requestsPerMinute?: number;
   /** Whoever makes them closes them. Without any, streams look without being told. */

@@ -4,7 +4,7 @@ import type { Ending } from '../../workflows/contract';
 import { computeEnding, type CloseReason, type RequestRecord, type StepRecord } from '../../workflows/policy/ending';
 import { declaredKinds, planSteps, type Step } from '../../workflows/policy/steps';
 import { settlement } from './budgets';
-import type { RoomDraft } from './draft';
+import { WAKES_CHANNEL, type RoomDraft } from './draft';
 import type { LockedRun } from './runs';
 import type { SqlTx } from './transaction';
 
@@ -55,7 +55,9 @@ export async function closeLockedRun(
     UPDATE runs SET state = 'closed', ending = ${ending}, code = ${code}, closed_at = clock_timestamp(), context = NULL,
                     cancelled_by = ${cancelled?.by ?? null}, cancel_reason = ${cancelled?.why ?? null},
                     retry_at = ${ending === 'busy' ? requests.retryAt : null}
-    WHERE id = ${run.id}`;
+    WHERE id = ${run.id}
+    RETURNING CASE WHEN EXISTS (SELECT FROM wakes w WHERE w.company_id = ${run.companyId} AND w.state = 'pending')
+              THEN pg_notify(${WAKES_CHANNEL}, '')::text END`;
   const posted = done.find((record) => record.key === 'reply')?.effectId ?? null;
   draft.addEvent({
     type: 'run_ended',

@@ -1,10 +1,12 @@
 // What was measured, for people and as JSON.
 
 import type { ApiEvents } from './api-events';
+import type { Fairness } from './fairness';
 import type { Latency } from './latency';
 import type { Machine } from './machine';
 import type { Idle, PerRun } from './per-run';
 import type { RoomSizes } from './room-size';
+import type { SettingsResult } from './settings';
 import type { SideName } from './sides';
 import { round } from './statistics';
 import type { Throughput } from './throughput';
@@ -18,6 +20,7 @@ export interface Measured {
   readonly perRun: Readonly<Record<SideName, PerRun>>;
   readonly idle: Idle;
   readonly apiEvents: readonly ApiEvents[];
+  readonly fairness: Fairness;
   readonly seconds: number;
 }
 
@@ -32,7 +35,7 @@ const GOALS = {
 } as const;
 
 export function toJson(measured: Measured): Record<string, unknown> {
-  const { machine, versions, latency, throughput, perRun, idle, apiEvents, seconds } = measured;
+  const { machine, versions, latency, throughput, perRun, idle, apiEvents, fairness, seconds } = measured;
   const { activities, history_events, history_bytes, statements } = perRun.ours;
   return {
     machine,
@@ -42,12 +45,13 @@ export function toJson(measured: Measured): Record<string, unknown> {
       runs_per_second_vs_seven: round(throughput.ratio),
     },
     per_run: { activities, history_events, history_bytes, statements },
+    fairness,
     raw: { wake_to_reply: latency, throughput, per_run: perRun, idle, api_events: apiEvents, seconds },
   };
 }
 
 export function print(measured: Measured, say: (line: string) => void): void {
-  const { machine, versions, latency, throughput, perRun, idle, apiEvents } = measured;
+  const { machine, versions, latency, throughput, perRun, idle, apiEvents, fairness } = measured;
   say('');
   say(`${machine.cpu}, ${machine.cores} cores, ${machine.memory_gb} GB, ${machine.platform}`);
   say(
@@ -145,6 +149,7 @@ export function print(measured: Measured, say: (line: string) => void): void {
       one.cpu_ms_per_event.postgres ?? '-',
     ]),
   ]);
+  printFairness(fairness, say);
   say('');
   const idleCpu = idle.cpu_ms_per_second;
   say(
@@ -174,6 +179,29 @@ export function printRoomSizes({ small, large, fill_seconds, reads }: RoomSizes,
       one.ratio,
       one.ratio <= ROOM_SIZE_LIMIT ? 'met' : 'missed',
     ]),
+  ]);
+}
+
+export function printFairness({ flood, capped, uncapped }: Fairness, say: (line: string) => void): void {
+  say('');
+  say(`Fairness: one company posts ${flood} messages at once, another a single one, several times over`);
+  table(say, [
+    ['runs in flight of a company', "flood's runs before the reply: median", 'most', 'ms to the reply: most'],
+    ...[capped, uncapped].map((one, index) => [
+      index === 0 ? `${one.company_limit}, the default` : 'no cap',
+      one.median_runs_between,
+      Math.max(...one.runs_between),
+      Math.max(...one.reply_ms),
+    ]),
+  ]);
+}
+
+export function printSettings(settings: readonly SettingsResult[], say: (line: string) => void): void {
+  say('');
+  say('Settings of a worker, one changed at a time');
+  table(say, [
+    ['', 'runs/s', 'worker MB'],
+    ...settings.map(({ name, runs_per_second, memory_mb }) => [name, runs_per_second, memory_mb]),
   ]);
 }
 

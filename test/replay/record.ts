@@ -1,9 +1,11 @@
-// Records one history per ending on a real server: `npm run record-histories`. Commit what changed together with the
-// change of the workflow that made it necessary, and never without saying why old histories still replay.
+// Records one history per ending on a real server, for the present version: `npm run record-histories`. Commit what changed
+// together with the change of the workflow that made it necessary, and never without saying why old histories still
+// replay. Those of an earlier version are never recorded again: its runs may still be open.
 
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { historyToJSON } from '@temporalio/common/lib/proto-utils';
+import { closeAsLost } from '../../prisma/store/runs';
 import { PRESETS } from '../../prisma/store/roster';
 import type { OnCrash, Rights, RunTimeouts } from '../../workflows/contract';
 import { wakeWorkflowId } from '../../workflows/contract';
@@ -11,8 +13,9 @@ import { failingIn } from '../support/faults';
 import { closedRun, startTestWorker } from '../support/runs';
 import { answer, startScriptedModel, type ScriptedAnswer } from '../support/scripted-model-server';
 import { createWorld } from '../support/world';
+import { HISTORIES, VERSION } from './versions';
 
-const HISTORIES = join(__dirname, 'histories');
+const FOLDER = join(HISTORIES, VERSION);
 
 const EVERYTHING = answer.reply({
   reply: 'Done.',
@@ -29,6 +32,7 @@ interface Recording {
   readonly failIn?: string;
   readonly timeouts?: Partial<RunTimeouts>;
   readonly cancel?: boolean;
+  readonly terminate?: boolean;
 }
 
 const RECORDINGS: readonly Recording[] = [
@@ -55,6 +59,7 @@ const RECORDINGS: readonly Recording[] = [
     timeouts: { limitMs: 4_000 },
   },
   { name: 'cancelled', answers: [answer.hold()], ending: 'cancelled', cancel: true },
+  { name: 'lost', answers: [answer.hold()], ending: 'lost', terminate: true },
 ];
 
 test.each(RECORDINGS)('records $name', async (recording) => {
@@ -79,12 +84,18 @@ test.each(RECORDINGS)('records $name', async (recording) => {
       await model.waitForRequests(1);
       await worker.client.workflow.getHandle(workflowId).cancel();
     }
+    if (recording.terminate) {
+      await model.waitForRequests(1);
+      await worker.client.workflow.getHandle(workflowId).terminate('by hand');
+      const { id } = await world.db.run.findFirstOrThrow({ where: { messageId: posted.messageId } });
+      await closeAsLost(world.db, id);
+    }
     const run = await closedRun(world.db, posted.messageId, world.scribe.id);
     expect(run.ending).toBe(recording.ending);
     const handle = worker.client.workflow.getHandle(workflowId, run.temporalRunId as string);
-    await handle.result();
-    mkdirSync(HISTORIES, { recursive: true });
-    writeFileSync(join(HISTORIES, `${recording.name}.json`), `${historyToJSON(await handle.fetchHistory())}\n`);
+    if (!recording.terminate) await handle.result();
+    mkdirSync(FOLDER, { recursive: true });
+    writeFileSync(join(FOLDER, `${recording.name}.json`), `${historyToJSON(await handle.fetchHistory())}\n`);
   } finally {
     await worker.stop();
     await world.close();
