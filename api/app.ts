@@ -7,6 +7,7 @@ import { answerProblems, answerUnknownRoute } from './middleware/problem-answers
 import { authenticate } from './middleware/authentication';
 import { logRequests } from './middleware/request-log';
 import { limitRequests } from './middleware/rate-limit';
+import { mountMcp } from './mcp/http';
 import { mountRoutes } from './mounted-routes';
 import type { ApiDeps, Route } from './route';
 import { mountDocument } from './routes/document';
@@ -17,6 +18,7 @@ import { eventRoutes } from './routes/events';
 import { feedRoutes } from './routes/feed';
 import { fileRoutes } from './routes/files';
 import { mountHealth } from './routes/health';
+import { inboxRoutes } from './routes/inbox';
 import { keyRoutes } from './routes/keys';
 import { modelKeyRoutes } from './routes/model-keys';
 import { redactionRoutes } from './routes/redactions';
@@ -24,6 +26,7 @@ import { roomContentRoutes } from './routes/room-contents';
 import { searchRoutes } from './routes/search';
 import { roomRoutes } from './routes/rooms';
 import { rosterRoutes } from './routes/roster';
+import { timelineRoutes } from './routes/timeline';
 import { usageRoutes } from './routes/usage';
 import { ledgerRoutes } from './routes/wakes-and-runs';
 import { createStreams } from './streams';
@@ -42,10 +45,12 @@ export function allRoutes(deps: ApiDeps): readonly Route[] {
     ...eventRoutes,
     ...feedRoutes,
     ...roomContentRoutes,
+    ...inboxRoutes,
     ...fileRoutes,
     ...searchRoutes(deps),
     ...redactionRoutes,
     ...ledgerRoutes(deps),
+    ...timelineRoutes(deps),
     ...usageRoutes(deps),
     ...auditRoutes,
   ];
@@ -72,7 +77,9 @@ export function createApp(deps: ApiDeps): Express {
   const routes = allRoutes(deps);
   mountHealth(app, deps);
   mountDocument(app, routes);
-  app.use('/v1', authenticate(deps.db), limitRequests(deps.requestsPerMinute ?? REQUESTS_PER_MINUTE));
+  const requestsPerMinute = deps.requestsPerMinute ?? REQUESTS_PER_MINUTE;
+  mountMcp(app, deps, requestsPerMinute);
+  app.use('/v1', authenticate(deps.db), limitRequests(requestsPerMinute));
   mountRoutes(app, deps, deps.streams ?? createStreams(deps), routes);
   app.use(answerUnknownRoute);
   app.use(answerProblems(deps.log));

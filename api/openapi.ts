@@ -124,7 +124,7 @@ function operationOf(route: Route, schemaOf: SchemaOf, problem: Json): Operation
       ? { description: 'The file as it was sent', content: BYTES }
       : status === 204
         ? { description: 'Done' }
-        : json(status === 201 ? 'Made' : 'As asked', schemaOf(body, 'output'));
+        : json(status === 201 ? 'Made' : status === 202 ? 'Will be done' : 'As asked', schemaOf(body, 'output'));
   if (route.stream !== undefined) {
     (success['content'] as Json)['text/event-stream'] = {
       schema: { type: 'string', description: 'An event a block: `id`, and `data` with the event as JSON.' },
@@ -247,6 +247,8 @@ function whoMay(who: Who): string {
       return 'For admins.';
     case 'person':
       return 'For persons: admins and members.';
+    case 'agent':
+      return 'For agents, with a key of their own.';
     case 'company':
       return 'For every key of a company.';
     case 'anyone':

@@ -8,6 +8,7 @@ import type { SecretBox } from '../prisma/secret-box';
 import type { AuditRecord } from '../prisma/store/audit';
 import type { IdPrefix } from '../prisma/store/ids';
 import type { Db, Reader, SqlTx, Tx } from '../prisma/store/transaction';
+import type { RunHistories } from '../worker/cluster/histories';
 import type { CallerFor, Who } from './callers';
 import type { ProblemCode } from './problems';
 import type { Streams, StreamSource } from './streams';
@@ -23,6 +24,8 @@ export interface ApiDeps {
   /** What models cost, as far as the operator says. */
   readonly prices: PriceTable;
   readonly log: Logger;
+  /** Where a run's history can be read. Left out: timelines are from the ledger alone. */
+  readonly histories?: RunHistories;
   /** Of one key. */
   readonly requestsPerMinute?: number;
   /** Whoever makes them closes them. Without any, streams look without being told. */
@@ -113,6 +116,8 @@ export interface Route {
   /** Problems beyond those that every route of its kind may answer with. */
   readonly problems: readonly ProblemCode[];
   readonly transaction: Transaction;
+  /** A POST that done twice is done once by itself. Its answer is not kept: an `Idempotency-Key` changes nothing. */
+  readonly repeatable?: boolean;
   /** In one transaction: a write and all that must stand or fall with it. */
   readonly handle: (reader: Reader, call: Call<string, Who, unknown, unknown>) => Promise<Answer>;
   /** What the audit says of it, in the same transaction. Null: it belongs to the room's feed, or is only a read. */
@@ -142,6 +147,10 @@ export function ok(body: z.ZodType): Success {
 
 export function created(body: z.ZodType): Success {
   return { status: 201, body };
+}
+
+export function accepted(body: z.ZodType): Success {
+  return { status: 202, body };
 }
 
 /** A route that only reads. */
@@ -177,6 +186,7 @@ interface Write<P extends string, W extends Who, B extends z.ZodType, T> {
   readonly body?: B;
   readonly success: Success;
   readonly problems?: readonly ProblemCode[];
+  readonly repeatable?: boolean;
   readonly audit: Audit<P, W, z.output<B>> | null;
   readonly handle: (tx: T, call: Call<P, W, z.output<B>, unknown>) => Promise<Answer>;
 }

@@ -1,4 +1,5 @@
-// One worker process: the Temporal worker, a dispatcher, a reconciler and a reader of files, started and stopped together.
+// One worker process: the Temporal worker, a dispatcher, a reconciler, a key tester and a reader of files, started and
+// stopped together.
 
 import type { Logger } from 'pino';
 import { Worker, type WorkerOptions } from '@temporalio/worker';
@@ -8,15 +9,18 @@ import { listenTo } from '../prisma/channel-listener';
 import { WAKES_CHANNEL } from '../prisma/store/draft';
 import { connectDatabase } from '../prisma/client';
 import { createSecretBox } from '../prisma/secret-box';
+import { KEY_TEST_HINT } from '../prisma/store/model-key-tests';
 import { oldestWaits } from '../prisma/store/wakes';
 import { loadWorkflowBundle, type WorkflowBundle } from './bundle';
 import { databaseTimeouts, type WorkerConfig } from './config';
 import { dispatchOnce } from './dispatcher';
 import { readFileOnce } from './file-loop';
 import { startHealthServer, type HealthReport } from './health';
+import { createKeyTester } from './key-tester';
 import { createLoop } from './loop';
 import { RECONCILER_TIMES, reconcileOnce } from './reconciler';
-import { requireSearchAttributes, type Temporal } from './temporal';
+import { requireSearchAttributes } from './search-attributes';
+import type { Temporal } from './temporal';
 
 /** A wake older than this, unstarted or unclaimed, is a health warning long before it is lost. */
 const OLD_WAKE_SECONDS = 30;
@@ -69,8 +73,10 @@ export async function startWorkerService(
     contextTokens: config.contextTokens,
     logFailure: ({ activity, error }) => log.error({ activity, err: error }, 'activity failed'),
   };
-  const activities = createActivities(seams.deps?.(deps) ?? deps);
-  const bundle = seams.bundle ?? (await loadWorkflowBundle());
+  const used = seams.deps?.(deps) ?? deps;
+  const activities = createActivities(used);
+  const { dataConverter } = temporal;
+  const bundle = seams.bundle ?? (await loadWorkflowBundle(dataConverter));
   const worker = await Worker.create({
     connection: temporal.native,
     namespace: temporal.namespace,
@@ -81,6 +87,7 @@ export async function startWorkerService(
       useWorkerVersioning: false,
     },
     activities: seams.activities?.(activities) ?? activities,
+    ...(dataConverter === undefined ? {} : { dataConverter }),
     ...(seams.sinks === undefined ? {} : { sinks: seams.sinks }),
     shutdownGraceTime: config.shutdownGraceMs,
     maxCachedWorkflows: config.maxCachedRuns,
@@ -128,10 +135,18 @@ export async function startWorkerService(
         onUnreadable: (file, code) => log.info({ file, code }, 'a file is unreadable'),
       }),
   });
+  const keyTester = createKeyTester({
+    ...used,
+    onUnopened: (key, error) => log.error({ key, err: error }, 'a model key could not be opened for its test'),
+    onError: (error) => log.error({ err: error }, 'key tester pass failed'),
+  });
   const listener = listenTo(
     config.databaseUrl,
     WAKES_CHANNEL,
-    () => dispatcher.nudge(),
+    (payload) => {
+      if (payload === null || payload === KEY_TEST_HINT) keyTester.nudge();
+      if (payload !== KEY_TEST_HINT) dispatcher.nudge();
+    },
     (reason) => log.warn({ reason }, 'wake listener lost its connection; the poll carries on'),
   );
 
@@ -156,6 +171,7 @@ export async function startWorkerService(
   const health = await startHealthServer(config.health, report);
   const running = worker.run();
   dispatcher.start();
+  keyTester.start();
   reconciler.start();
   files.start();
 
@@ -164,7 +180,7 @@ export async function startWorkerService(
     await listener.stop();
     // A file half read is read again; its process is not waited for.
     stoppingFiles.abort();
-    await Promise.all([dispatcher.stop(), reconciler.stop(), files.stop()]);
+    await Promise.all([dispatcher.stop(), reconciler.stop(), files.stop(), keyTester.stop()]);
     if (worker.getState() === 'RUNNING') worker.shutdown();
     await running.catch(() => undefined);
     await health.stop();

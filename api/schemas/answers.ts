@@ -45,6 +45,7 @@ const keyShape = {
   name: z.string(),
   company: shownId('co'),
   created_at: at,
+  expires_at: at.nullable(),
   revoked_at: at.nullable(),
 };
 export const shownKey = z.object(keyShape).meta({ id: 'Key' });
@@ -52,7 +53,23 @@ export const newKey = z.object({ ...keyShape, token: shownOnce('What is sent as 
   id: 'NewKey',
 });
 
+export const rotatedKey = z.object({ ...newKey.shape, replaces: shownKey }).meta({ id: 'RotatedKey' });
+
 export const newCompany = z.object({ company: shownCompany, admin_key: newKey });
+
+/** What a worker found when it last tried a model key. */
+export const shownKeyTest = z
+  .object({
+    id: shownId('test'),
+    state: z.enum(['pending', 'running', 'ok', 'failed']),
+    model: z.string(),
+    version: count,
+    code: z.string().nullable(),
+    http_status: count.nullable(),
+    requested_at: at,
+    tested_at: at.nullable(),
+  })
+  .meta({ id: 'ModelKeyTest' });
 
 export const shownModelKey = z
   .object({
@@ -64,6 +81,7 @@ export const shownModelKey = z
     owner_supplied: z.boolean(),
     version: count,
     rejected: z.boolean(),
+    test: shownKeyTest.nullable(),
     created_at: at,
     revoked_at: at.nullable(),
   })

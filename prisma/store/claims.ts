@@ -6,7 +6,7 @@ import { closedWhileWaiting } from './gates';
 import { newId } from './ids';
 import { closeLockedRun } from './closing';
 import { loadLockedRun } from './runs';
-import { startTask } from './tasks';
+import { startTasks } from './tasks';
 import { inSqlTransaction, type Db, type SqlTx } from './transaction';
 
 /** Which Temporal execution is asking. The run id comes from the activity's own context, never from an input. */
@@ -79,7 +79,7 @@ export async function claimMessage(
     if (facts.taskId !== null) {
       const draft = new RoomDraft(facts.roomId);
       const agent = { kind: 'agent', id: wake.agentId, name: facts.agentName, companyId: facts.companyId } as const;
-      await startTask(tx, draft, facts.taskId, agent);
+      await startTasks(tx, draft, [facts.taskId], agent);
       await draft.append(tx);
     }
     return { kind: 'granted', runId, onCrash: facts.onCrash, timeLimitMs: limits.timeLimitMs };

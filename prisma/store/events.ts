@@ -3,6 +3,7 @@
 
 import type { RoomEvent } from '../generated/client';
 import { entryResource, type MemoryViewer } from './memory-reads';
+import { IS_LIVE } from './keys';
 import type { Reader } from './transaction';
 import { streamedRooms, type Viewer } from './viewer';
 
@@ -76,7 +77,7 @@ export async function readNews(
 async function isLive(reader: Reader, viewer: Viewer & { readonly keyId: string }): Promise<boolean> {
   const [row] = await reader.$queryRaw<{ live: boolean }[]>`
     SELECT EXISTS (SELECT FROM api_keys k JOIN companies c ON c.id = k.company_id
-                   WHERE k.id = ${viewer.keyId} AND k.revoked_at IS NULL AND c.suspended_at IS NULL) AS live`;
+                   WHERE k.id = ${viewer.keyId} AND ${IS_LIVE} AND c.suspended_at IS NULL) AS live`;
   return row?.live === true;
 }
 

@@ -6,6 +6,7 @@ export type IdPrefix =
   | 'co'
   | 'key'
   | 'mk'
+  | 'test'
   | 'agent'
   | 'room'
   | 'inv'

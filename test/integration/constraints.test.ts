@@ -3,6 +3,7 @@
 
 import pg from 'pg';
 import { AUDIT_ACTIONS } from '../../prisma/store/audit';
+import { KEY_TEST_CODES } from '../../prisma/store/model-key-tests';
 import {
   ACTION_KINDS,
   ENDINGS,
@@ -10,6 +11,8 @@ import {
   MEMORY_VISIBILITIES,
   MODEL_REQUESTS_LIMIT,
   ON_CRASH,
+  REFUSAL_CODES,
+  RETRY_CODES,
   RIGHTS,
   STEP_STATES,
   SUPPRESSED_REASONS,
@@ -31,6 +34,7 @@ beforeAll(async () => {
   for (const [table, row] of Object.entries(VALID)) await insert(table, row);
   await insert('companies', { ...VALID['companies'], id: 'company_guest', slug: 'guest' });
   await insert('agents', { ...VALID['agents'], id: 'agent_guest', slug: 'guest' });
+  await insert('model_keys', { ...VALID['model_keys'], id: 'mkey_other' });
 });
 afterAll(async () => {
   await client.end();
@@ -195,6 +199,7 @@ const VALID: Readonly<Record<string, Row>> = {
     subject_id: 'room_1',
     details: '{}',
   },
+  model_key_tests: { model_key_id: 'mkey_1', id: 'test_1', model: 'gpt-5', version: 1 },
 };
 
 /** What a second row beside the valid one must have of its own. */
@@ -222,6 +227,7 @@ const UNIQUE: Readonly<Record<string, Row>> = {
   stored_answers: { key: 'another' },
   token_reservations: { message_id: 'msg_2' },
   audit_entries: { id: 'audit_2' },
+  model_key_tests: { model_key_id: 'mkey_other' },
 };
 
 const ANSWERED: Row = { state: 'done', result: '', response_message_id: 'msg_3', responded_at: NOW };
@@ -263,6 +269,22 @@ const CLOSED_SETS: readonly {
     with: (kind) => ({ actor_company_id: kind === 'operator' ? null : 'company_1' }),
   },
   { constraint: 'audit_entries_action_is_known', column: 'action', values: AUDIT_ACTIONS },
+  {
+    constraint: 'model_key_tests_state_is_known',
+    column: 'state',
+    values: ['pending', 'running', 'ok', 'failed'],
+    with: (state) => ({
+      attempts: 1,
+      code: state === 'failed' ? 'unknown' : null,
+      tested_at: state === 'ok' || state === 'failed' ? NOW : null,
+    }),
+  },
+  {
+    constraint: 'model_key_tests_code_is_known',
+    column: 'code',
+    values: [...RETRY_CODES, ...REFUSAL_CODES, ...KEY_TEST_CODES],
+    with: () => ({ state: 'failed', tested_at: NOW }),
+  },
   { constraint: 'rooms_on_crash_is_known', column: 'on_crash', values: ON_CRASH },
   { constraint: 'room_members_role_is_known', column: 'role', values: ['host', 'guest'] },
   ...ACTION_KINDS.map((kind) => ({
@@ -401,6 +423,12 @@ const REFUSED: Readonly<Record<string, readonly Row[]>> = {
   model_keys_version_counts_from_one: [{ version: 0 }],
   model_keys_rejected_version_existed: [{ version: 2, rejected_version: 3 }, { rejected_version: 0 }],
   model_keys_name_is_short: [{ name: LONG }],
+  api_keys_operator_never_expires: [{ kind: 'operator', company_id: null, expires_at: NOW }],
+  model_key_tests_version_counts_from_one: [{ version: 0 }],
+  model_key_tests_attempts_at_most_three: [{ attempts: -1 }, { attempts: MODEL_REQUESTS_LIMIT + 1 }],
+  model_key_tests_running_only_attempted: [{ state: 'running' }],
+  model_key_tests_code_exactly_when_failed: [{ code: 'unknown' }, { state: 'failed', tested_at: NOW }],
+  model_key_tests_tested_at_exactly_when_over: [{ tested_at: NOW }, { state: 'ok' }],
   agents_slug_fits_its_index: [{ slug: 'x'.repeat(65) }],
   agents_name_is_short: [{ name: LONG }],
   rooms_slug_fits_its_index: [{ slug: 'x'.repeat(65) }],

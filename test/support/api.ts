@@ -10,6 +10,7 @@ import type { PriceTable } from '../../prisma/prices';
 import { createSecretBox, type SecretBox } from '../../prisma/secret-box';
 import { ensureOperatorKey } from '../../prisma/store/keys';
 import type { Db } from '../../prisma/store/transaction';
+import type { RunHistories } from '../../worker/cluster/histories';
 import { createStreams, STREAM_SETTINGS, type StreamSettings } from '../../api/streams';
 import { assertDocumented } from './contract';
 import { createTestDatabase } from './database';
@@ -55,6 +56,7 @@ export interface TestApi {
 export interface TestApiOptions {
   readonly providers?: Readonly<Record<string, string>>;
   readonly allowedModelHosts?: readonly string[];
+  readonly histories?: RunHistories;
   readonly requestsPerMinute?: number;
   readonly streams?: Partial<StreamSettings>;
   readonly fileLimitBytes?: number;
@@ -87,6 +89,7 @@ export async function startTestApi(options: TestApiOptions = {}): Promise<TestAp
     allowedModelHosts: options.allowedModelHosts ?? [],
     fileLimitBytes: options.fileLimitBytes ?? LIMITS.fileLimitBytes,
     searchLimitMs: options.searchLimitMs ?? LIMITS.searchLimitMs,
+    ...(options.histories === undefined ? {} : { histories: options.histories }),
     prices: options.prices ?? new Map(),
     log: pino({ level: 'debug' }, { write: (line: string) => void lines.push(line) }),
   };
