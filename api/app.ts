@@ -11,11 +11,13 @@ import { agentRoutes } from './routes/agents';
 import { companyRoutes } from './routes/companies';
 import { eventRoutes } from './routes/events';
 import { mountHealth } from './routes/health';
+import { heldActionRoutes } from './routes/held-actions';
 import { keyRoutes } from './routes/keys';
 import { modelKeyRoutes } from './routes/model-keys';
 import { roomContentRoutes } from './routes/room-contents';
 import { roomRoutes } from './routes/rooms';
 import { rosterRoutes } from './routes/roster';
+import { stoppingRoutes } from './routes/stopping';
 import { ledgerRoutes } from './routes/wakes-and-runs';
 import type { Route } from './route';
 
@@ -33,6 +35,8 @@ export function allRoutes(deps: ApiDeps): readonly Route[] {
     ...eventRoutes,
     ...roomContentRoutes,
     ...ledgerRoutes,
+    ...heldActionRoutes,
+    ...stoppingRoutes,
   ];
 }
 

@@ -106,8 +106,8 @@ const RIGHT_NEEDED: Readonly<Record<EventBody['type'], ActionKind>> = {
   memory: 'memory',
 };
 
-/** Rights bind an agent's key too: there is nobody who could say yes to what it would hold. */
-function assertRight({ rights }: Poster, kind: ActionKind): void {
+/** Rights bind an agent's key too: what a run would hold, a key is refused. */
+export function assertRight({ rights }: Pick<Poster, 'rights'>, kind: ActionKind): void {
   if (rights === null || rights[kind] === 'go') return;
   throw new NotAllowed(`this agent's right to ${kind} is "${rights[kind]}" in this room`);
 }

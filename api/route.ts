@@ -35,6 +35,7 @@ const PATH_IDS = {
   entry: 'mem',
   wake: 'wake',
   run: 'run',
+  held_action: 'held',
 } as const satisfies Record<string, IdPrefix>;
 
 type PathId = keyof typeof PATH_IDS;
@@ -51,6 +52,7 @@ const MISSING: Readonly<Record<PathId, string>> = {
   entry: 'no such memory entry in this room',
   wake: 'no such wake',
   run: 'no such run',
+  held_action: 'no such held action',
 };
 
 type IdsIn<P extends string> = P extends `${string}:${infer Rest}`

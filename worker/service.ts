@@ -1,4 +1,4 @@
-// One worker process: the Temporal worker, a dispatcher and a reconciler, started and stopped together.
+// One worker process: the Temporal worker, its dispatchers and a reconciler, started and stopped together.
 
 import type { Logger } from 'pino';
 import { Worker, type WorkerOptions } from '@temporalio/worker';
@@ -6,13 +6,17 @@ import { createActivities, type Activities, type ActivityDeps } from '../activit
 import { requestReply } from '../activities/model/provider';
 import { connectDatabase } from '../prisma/client';
 import { createSecretBox } from '../prisma/secret-box';
+import { WAKES_CHANNEL } from '../prisma/store/draft';
+import { SIGNALS_CHANNEL } from '../prisma/store/signals';
 import { oldestWaits } from '../prisma/store/wakes';
 import { loadWorkflowBundle, type WorkflowBundle } from './bundle';
 import { databaseTimeouts, type WorkerConfig } from './config';
 import { dispatchOnce } from './dispatcher';
 import { startHealthServer, type HealthReport } from './health';
 import { createLoop } from './loop';
-import { RECONCILER_TIMES, reconcileOnce } from './reconciler';
+import { createParkedSweep } from './parked-sweep';
+import { RECONCILER_TIMES, reconcileOnce, type ReconcilerDeps } from './reconciler';
+import { deliverSignals, type SendSignal } from './signal-dispatcher';
 import { requireSearchAttributes, type Temporal } from './temporal';
 import { startWakeListener } from './wake-listener';
 
@@ -40,6 +44,7 @@ export interface WorkerService {
 export interface Seams {
   readonly deps?: (deps: ActivityDeps) => ActivityDeps;
   readonly activities?: (activities: Activities) => Activities;
+  readonly sendSignal?: SendSignal;
   readonly bundle?: WorkflowBundle;
   readonly sinks?: WorkerOptions['sinks'];
 }
@@ -63,6 +68,7 @@ export async function startWorkerService(
     secretBox: createSecretBox(config.masterKeys),
     requestReply,
     timeouts: config.timeouts,
+    holdExpiryMs: config.holdExpiryMs,
     allowedModelHosts: config.allowedModelHosts,
     logFailure: ({ activity, error }) => log.error({ activity, err: error }, 'activity failed'),
   };
@@ -98,24 +104,43 @@ export async function startWorkerService(
       return pass.full;
     },
   });
+  const signals = createLoop({
+    intervalMs: config.dispatchPollMs,
+    onError: (error) => log.error({ err: error }, 'signal pass failed'),
+    runOnce: async () => {
+      const onSignalFailed = (signal: { runId: string }, error: unknown): void =>
+        log.warn({ run: signal.runId, err: error }, 'signal failed; it is repeated');
+      return (await deliverSignals({ db, client: temporal.client, onSignalFailed }, seams.sendSignal)).full;
+    },
+  });
+  const reconcilerDeps: ReconcilerDeps = {
+    db,
+    client: temporal.client,
+    taskQueue: config.taskQueue,
+    timeLimitMs: config.timeouts.limitMs,
+    times: RECONCILER_TIMES,
+    onAction: (action, ids) => log.warn(ids, action),
+  };
   const reconciler = createLoop({
     intervalMs: config.reconcileMs,
     onError: (error) => log.error({ err: error }, 'reconciler pass failed'),
     runOnce: async () => {
-      await reconcileOnce({
-        db,
-        client: temporal.client,
-        taskQueue: config.taskQueue,
-        timeLimitMs: config.timeouts.limitMs,
-        times: RECONCILER_TIMES,
-        onAction: (action, ids) => log.warn(ids, action),
-      });
+      await reconcileOnce(reconcilerDeps);
+      return false;
+    },
+  });
+  const parked = createParkedSweep(reconcilerDeps);
+  const parkedSweep = createLoop({
+    intervalMs: config.reconcileMs,
+    onError: (error) => log.error({ err: error }, 'sweep of parked runs failed'),
+    runOnce: async () => {
+      await parked.runOnce();
       return false;
     },
   });
   const listener = startWakeListener(
     config.databaseUrl,
-    () => dispatcher.nudge(),
+    { [WAKES_CHANNEL]: () => dispatcher.nudge(), [SIGNALS_CHANNEL]: () => signals.nudge() },
     (reason) => log.warn({ reason }, 'wake listener lost its connection; the poll carries on'),
   );
 
@@ -133,6 +158,7 @@ export async function startWorkerService(
         oldest_pending_wake_seconds: waits.pendingSeconds,
         oldest_unclaimed_wake_seconds: waits.unclaimedSeconds,
         dispatched_at: dispatcher.lastSuccessAt,
+        signalled_at: signals.lastSuccessAt,
         reconciled_at: reconciler.lastSuccessAt,
       },
     };
@@ -140,12 +166,14 @@ export async function startWorkerService(
   const health = await startHealthServer(config.health, report);
   const running = worker.run();
   dispatcher.start();
+  signals.start();
   reconciler.start();
+  parkedSweep.start();
 
   let stopping: Promise<void> | undefined;
   const stop = async (): Promise<void> => {
     await listener.stop();
-    await Promise.all([dispatcher.stop(), reconciler.stop()]);
+    await Promise.all([dispatcher.stop(), signals.stop(), reconciler.stop(), parkedSweep.stop()]);
     if (worker.getState() === 'RUNNING') worker.shutdown();
     await running.catch(() => undefined);
     await health.stop();

@@ -1,7 +1,6 @@
-// Hears that wakes are pending, so that they start at once. A hint only: the dispatcher's poll finds what it missed.
+// Hears that wakes or signals wait, so that they are carried out at once. A hint only: the polls find what it missed.
 
 import pg from 'pg';
-import { WAKES_CHANNEL } from '../prisma/store/draft';
 
 /** A connection that was lost is tried again after this long; meanwhile the poll carries on. */
 const RECONNECT_MS = 1_000;
@@ -10,10 +9,13 @@ export interface WakeListener {
   stop(): Promise<void>;
 }
 
-/** Calls `onHint` for every notification, and once after each (re)connection, since hints in between were lost. */
+/**
+ * Calls the hint of a channel for every notification, and every hint once after each (re)connection, since those in
+ * between were lost.
+ */
 export function startWakeListener(
   databaseUrl: string,
-  onHint: () => void,
+  hints: Readonly<Record<string, () => void>>,
   onLost: (reason: string) => void,
 ): WakeListener {
   let stopped = false;
@@ -38,11 +40,11 @@ export function startWakeListener(
     };
     mine.on('error', (error) => reconnect(error.message));
     mine.on('end', () => reconnect('the connection ended'));
-    mine.on('notification', onHint);
+    mine.on('notification', ({ channel }) => hints[channel]?.());
     try {
       await mine.connect();
-      await mine.query(`LISTEN ${WAKES_CHANNEL}`);
-      onHint();
+      for (const channel of Object.keys(hints)) await mine.query(`LISTEN ${channel}`);
+      for (const hint of Object.values(hints)) hint();
     } catch (error) {
       reconnect(error instanceof Error ? error.message : 'no connection');
     }

@@ -1,12 +1,12 @@
 // Companies: the tenants. Created and suspended by the operator.
 
 import type { Company } from '../generated/client';
-import { closeLockedRun } from './closing';
 import { RoomDraft } from './draft';
 import { Conflict, NotFound } from './errors';
 import { newId } from './ids';
 import { byId, pageOf, type Page, type PageRequest } from './paging';
 import { loadLockedRun } from './runs';
+import { cancelLockedRun } from './stopping';
 import type { Reader, Tx } from './transaction';
 
 /** Creates a company. @throws Conflict when the slug is taken */
@@ -50,7 +50,7 @@ export async function suspendCompany(tx: Tx, companyId: string): Promise<Company
     if (run.state === 'closed') continue;
     const draft = drafts.get(roomId) ?? new RoomDraft(roomId);
     drafts.set(roomId, draft);
-    await closeLockedRun(tx, draft, run, { kind: 'cancelled' }, { by: 'operator', why: 'suspended' });
+    await cancelLockedRun(tx, draft, run, { by: 'operator', why: 'suspended' });
   }
   for (const draft of drafts.values()) await draft.append(tx);
   return loadCompany(tx, companyId);

@@ -20,6 +20,7 @@ export interface RunFilter {
 const LEDGER = {
   steps: { orderBy: { position: 'asc' } },
   requests: { orderBy: { number: 'asc' } },
+  held: { orderBy: { id: 'asc' }, select: { id: true, stepKey: true, state: true } },
 } satisfies Prisma.RunInclude;
 
 // Content, and the weight of a list: neither is read where it is not shown.
@@ -95,6 +96,9 @@ function runResource(run: ListedRun | ShownRun, viewer: Viewer): Record<string, 
     retry_at: run.retryAt?.toISOString() ?? null,
     cancelled: run.cancelledBy === null ? null : { by: run.cancelledBy, why: run.cancelReason },
     fenced_count: run.fencedCount,
+    parked_at: run.parkedAt?.toISOString() ?? null,
+    parked_ms: Number(run.parkedMs),
+    held_actions: run.held.map((held) => ({ id: held.id, step: held.stepKey, state: held.state })),
     temporal: { workflow_id: run.workflowId, run_id: run.temporalRunId },
     steps: run.steps.map((step) => ({
       key: step.stepKey,

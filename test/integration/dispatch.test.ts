@@ -3,7 +3,7 @@
 
 import { WorkflowExecutionAlreadyStartedError, type Client } from '@temporalio/client';
 import { listRoomEvents } from '../../prisma/store/events';
-import { RoomDraft } from '../../prisma/store/draft';
+import { RoomDraft, WAKES_CHANNEL } from '../../prisma/store/draft';
 import { stageMessage } from '../../prisma/store/messages';
 import { lockRoomForWrite } from '../../prisma/store/roster';
 import { deliverWakes, startAgain } from '../../prisma/store/wakes';
@@ -336,7 +336,7 @@ test('a listener whose connection was ended in silence is back by itself, and hi
     },
   });
   let lost = 0;
-  const listener = startWakeListener(world.url, loop.nudge, () => (lost += 1));
+  const listener = startWakeListener(world.url, { [WAKES_CHANNEL]: loop.nudge }, () => (lost += 1));
   const backend = () => world.db.$queryRaw<{ pid: number }[]>`
     SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'durable-room-listener' AND query LIKE 'LISTEN%'`;
   const kill = async () => {

@@ -1,7 +1,7 @@
 // What migrating promises: every start finds the schema that its code expects or says why not, whoever else starts at
 // the same time and whatever killed the last try. That the constraints hold is constraints.test.ts'.
 
-import { cpSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { cpSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -12,7 +12,11 @@ import { compileProject, type CompiledProject } from '../support/compiled-migrat
 import { createTestDatabase, type TestDatabase } from '../support/database';
 import { diffFromSchema } from '../support/schema-drift';
 
-const FIRST = '20261129000000_room';
+/** The project's migrations, in their order. */
+const OURS = readdirSync(join(findPrismaDir(), 'migrations'), { withFileTypes: true })
+  .flatMap((entry) => (entry.isDirectory() ? [entry.name] : []))
+  .sort();
+const RECORDED = OURS.map((name) => ({ name, finished: true, rolled_back: false }));
 const NEXT = '20990101000000_next';
 
 let database: TestDatabase;
@@ -79,12 +83,12 @@ async function expectProblem(migrating: Promise<unknown>, problem: MigrationProb
 
 test('an empty database gets every migration, and a second time nothing', async () => {
   const lines: string[] = [];
-  expect(await migrateDatabase(database.url, { log: (line) => lines.push(line) })).toEqual({ applied: [FIRST] });
-  expect(lines).toEqual([`Applied migration ${FIRST}`]);
-  expect(await recorded()).toEqual([{ name: FIRST, finished: true, rolled_back: false }]);
+  expect(await migrateDatabase(database.url, { log: (line) => lines.push(line) })).toEqual({ applied: OURS });
+  expect(lines).toEqual(OURS.map((name) => `Applied migration ${name}`));
+  expect(await recorded()).toEqual(RECORDED);
 
   expect(await migrateDatabase(database.url)).toEqual({ applied: [] });
-  expect(await recorded()).toHaveLength(1);
+  expect(await recorded()).toHaveLength(OURS.length);
 });
 
 test('a migrated database is what schema.prisma describes', async () => {
@@ -110,8 +114,8 @@ test('a database with data gets what it lacks and keeps what it has', async () =
 
 test('eight at once in one process apply once', async () => {
   const results = await Promise.all(Array.from({ length: 8 }, () => migrateDatabase(database.url)));
-  expect(results.flatMap(({ applied }) => applied)).toEqual([FIRST]);
-  expect(await recorded()).toEqual([{ name: FIRST, finished: true, rolled_back: false }]);
+  expect(results.flatMap(({ applied }) => applied)).toEqual(OURS);
+  expect(await recorded()).toEqual(RECORDED);
 });
 
 test.each([
@@ -126,7 +130,7 @@ test.each([
   await sleep(500);
   expect(lines).toEqual(['Another process is migrating the database; waiting for it']);
   await other.end();
-  expect(await migrating).toEqual({ applied: [FIRST] });
+  expect(await migrating).toEqual({ applied: OURS });
 });
 
 describe('a migration that', () => {
@@ -143,7 +147,7 @@ describe('a migration that', () => {
     addMigration(migrationsDir, 'CREATE TABLE half (id text)');
     expect(await migrateDatabase(database.url, { migrationsDir })).toEqual({ applied: [NEXT] });
     expect(await recorded()).toEqual([
-      { name: FIRST, finished: true, rolled_back: false },
+      ...RECORDED,
       { name: NEXT, finished: false, rolled_back: true },
       { name: NEXT, finished: true, rolled_back: false },
     ]);
@@ -162,7 +166,7 @@ describe('a migration that', () => {
 
   test('is not one transaction, and was stopped, needs a person', async () => {
     const migrationsDir = migrationsWith('CREATE INDEX CONCURRENTLY rooms_name ON rooms (name)');
-    expect(await migrateDatabase(database.url, { migrationsDir })).toEqual({ applied: [FIRST, NEXT] });
+    expect(await migrateDatabase(database.url, { migrationsDir })).toEqual({ applied: [...OURS, NEXT] });
     await client.query('UPDATE _prisma_migrations SET finished_at = NULL WHERE migration_name = $1', [NEXT]);
     await expectProblem(migrateDatabase(database.url, { migrationsDir }), 'unfinished', /migrate resolve --applied/);
   });
@@ -237,7 +241,7 @@ describe('compiled, as node dist/prisma/migrate.js', () => {
   test('eight processes at once apply once, and all of them end well', async () => {
     const exits = await Promise.all(Array.from({ length: 8 }, () => project.migrate(database.url).exit));
     expect(exits.map(({ code }) => code)).toEqual(Array.from({ length: 8 }, () => 0));
-    const applying = exits.filter(({ output }) => output.includes(`Applied migration ${FIRST}`));
+    const applying = exits.filter(({ output }) => output.includes(`Applied migration ${OURS[0]}`));
     const idle = exits.filter(({ output }) => output.includes('Nothing to apply'));
     expect([applying.length, idle.length]).toEqual([1, 7]);
     // Not a warning either, such as Node's of experimental features.
@@ -275,7 +279,7 @@ describe('compiled, as node dist/prisma/migrate.js', () => {
     const exit = await project.migrate(database.url).exit;
     expect(exit.output).toContain(output);
     expect(exit.code).toBe(0);
-    expect((await recorded()).slice(1)).toEqual(rows);
+    expect((await recorded()).slice(OURS.length)).toEqual(rows);
     expect((await client.query(`SELECT to_regclass('half') AS half`)).rows).toEqual([{ half: 'half' }]);
   });
 

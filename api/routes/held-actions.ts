@@ -1,0 +1,47 @@
+// The inbox: what waits for a company's yes, over all its rooms, and the decision.
+
+import { decideHeldAction } from '../../prisma/store/decisions';
+import { heldActionResource, listHeldActions, loadHeldAction } from '../../prisma/store/held-action-reads';
+import { HELD_ACTION_STATES } from '../../workflows/contract';
+import { viewerOf } from '../callers';
+import { readRoute, writeRoute, type Route } from '../route';
+import { decisionBody } from '../schemas/decisions';
+import { idOf, instant, oneOf } from '../schemas/fields';
+import { listBody, listQuery, pageRequest } from '../schemas/lists';
+
+export const heldActionRoutes: readonly Route[] = [
+  readRoute({
+    path: '/v1/held-actions',
+    who: 'company',
+    query: listQuery('held').extend({
+      room: idOf('room').optional(),
+      agent: idOf('agent').optional(),
+      state: oneOf(HELD_ACTION_STATES).optional(),
+      since: instant.optional(),
+      until: instant.optional(),
+    }),
+    async handle(db, { caller, query }) {
+      const { room, agent, state, since, until } = query;
+      const filter = { room, agent, state, since, until };
+      const page = await listHeldActions(db, viewerOf(caller), filter, pageRequest(query));
+      return { status: 200, body: listBody(page, heldActionResource) };
+    },
+  }),
+  readRoute({
+    path: '/v1/held-actions/:held_action',
+    who: 'company',
+    async handle(db, { caller, ids }) {
+      return { status: 200, body: heldActionResource(await loadHeldAction(db, viewerOf(caller), ids.held_action)) };
+    },
+  }),
+  writeRoute({
+    method: 'post',
+    path: '/v1/held-actions/:held_action/decision',
+    who: 'person',
+    body: decisionBody,
+    async handle(tx, { caller, ids, body }) {
+      await decideHeldAction(tx, caller, ids.held_action, body);
+      return { status: 200, body: heldActionResource(await loadHeldAction(tx, viewerOf(caller), ids.held_action)) };
+    },
+  }),
+];

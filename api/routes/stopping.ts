@@ -1,0 +1,79 @@
+// Stopping and asking anew: a run cancelled, a room paused, and what came of nothing asked once more.
+
+import { loadAsked, stageAskedAgain } from '../../prisma/store/asking-again';
+import { RoomDraft, type AppendedEvent } from '../../prisma/store/draft';
+import { pauseRoom, resumeRoom } from '../../prisma/store/room-pause';
+import { roomResource } from '../../prisma/store/rooms';
+import { loadRun } from '../../prisma/store/run-reads';
+import { cancelRun } from '../../prisma/store/stopping';
+import type { Tx } from '../../prisma/store/transaction';
+import { authorOf, viewerOf, type CompanyCaller } from '../callers';
+import { admitPoster, assertRight, wakeAnswer } from '../post-event';
+import { writeRoute, type Answer, type Route } from '../route';
+import { cancelBody } from '../schemas/decisions';
+
+export const stoppingRoutes: readonly Route[] = [
+  writeRoute({
+    method: 'post',
+    path: '/v1/runs/:run/cancel',
+    who: 'person',
+    body: cancelBody,
+    async handle(tx, { caller, ids, body }) {
+      const cancelled = { by: caller.keyId, why: body?.reason ?? 'no reason given' };
+      await cancelRun(tx, ids.run, caller.companyId, cancelled);
+      return { status: 200, body: await loadRun(tx, viewerOf(caller), ids.run) };
+    },
+  }),
+  writeRoute({
+    method: 'post',
+    path: '/v1/wakes/:wake/ask-again',
+    who: 'company',
+    handle: (tx, { caller, ids }) => askAgain(tx, caller, { wake: ids.wake }),
+  }),
+  writeRoute({
+    method: 'post',
+    path: '/v1/runs/:run/ask-again',
+    who: 'company',
+    handle: (tx, { caller, ids }) => askAgain(tx, caller, { run: ids.run }),
+  }),
+  writeRoute({
+    method: 'post',
+    path: '/v1/rooms/:room/pause',
+    who: 'person',
+    async handle(tx, { caller, ids }) {
+      const { room, inFlight } = await pauseRoom(tx, ids.room, authorOf(caller));
+      return { status: 200, body: { ...roomResource(room), in_flight: inFlight } };
+    },
+  }),
+  writeRoute({
+    method: 'post',
+    path: '/v1/rooms/:room/resume',
+    who: 'person',
+    async handle(tx, { caller, ids }) {
+      return { status: 200, body: roomResource(await resumeRoom(tx, ids.room, authorOf(caller))) };
+    },
+  }),
+];
+
+async function askAgain(
+  tx: Tx,
+  caller: CompanyCaller,
+  of: { readonly wake: string } | { readonly run: string },
+): Promise<Answer> {
+  const asked = await loadAsked(tx, viewerOf(caller), of);
+  const poster = await admitPoster(tx, asked.roomId, caller);
+  assertRight(poster, asked.task === null ? 'reply' : 'task_send');
+  const draft = new RoomDraft(asked.roomId);
+  const staged = await stageAskedAgain(tx, draft, poster.room, asked, poster);
+  const [event] = (await draft.append(tx)) as [AppendedEvent];
+  return {
+    status: 201,
+    body: {
+      seq: Number(event.seq),
+      event: event.id,
+      id: staged.subjectId,
+      refers_to: asked.messageId,
+      wakes: staged.wakes.map((wake) => wakeAnswer(wake, caller.companyId)),
+    },
+  };
+}
