@@ -48,7 +48,7 @@ async function deliver(
   const delivered: string[] = [];
   for (const signal of signals) {
     try {
-      await around(signal, () => send(deps.client, signal));
+      await around(signal, () => sendSignal(deps.client, signal));
       delivered.push(signal.id);
     } catch (error) {
       deps.onSignalFailed(signal, error);
@@ -57,7 +57,7 @@ async function deliver(
   return delivered;
 }
 
-async function send(client: Client, signal: RunSignal): Promise<void> {
+async function sendSignal(client: Client, signal: RunSignal): Promise<void> {
   const handle = client.workflow.getHandle(signal.workflowId, signal.temporalRunId);
   try {
     switch (signal.kind) {

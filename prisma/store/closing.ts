@@ -63,7 +63,7 @@ export async function closeLockedRun(
            AS x(step_key text, position int, kind text, state text, code text, effect_id text)
     )
     UPDATE runs SET state = 'closed', ending = ${ending}, code = ${code}, closed_at = clock_timestamp(), context = NULL,
-                    parked_at = NULL, decided_at = NULL,
+                    parked_at = NULL, decided_at = NULL, due_at = clock_timestamp(),
                     parked_ms = parked_ms + coalesce(extract(epoch FROM clock_timestamp() - parked_at) * 1000, 0)::bigint,
                     cancelled_by = ${cancelled?.by ?? null}, cancel_reason = ${cancelled?.why ?? null},
                     retry_at = ${ending === 'busy' ? requests.retryAt : null}
