@@ -8,16 +8,19 @@ import { authenticate } from './middleware/authentication';
 import { logRequests } from './middleware/request-log';
 import { mountRoutes, type ApiDeps } from './route';
 import { agentRoutes } from './routes/agents';
+import { auditRoutes } from './routes/audit';
 import { companyRoutes } from './routes/companies';
 import { eventRoutes } from './routes/events';
 import { mountHealth } from './routes/health';
 import { heldActionRoutes } from './routes/held-actions';
 import { keyRoutes } from './routes/keys';
 import { modelKeyRoutes } from './routes/model-keys';
+import { redactionRoutes } from './routes/redactions';
 import { roomContentRoutes } from './routes/room-contents';
 import { roomRoutes } from './routes/rooms';
 import { rosterRoutes } from './routes/roster';
 import { stoppingRoutes } from './routes/stopping';
+import { usageRoutes } from './routes/usage';
 import { ledgerRoutes } from './routes/wakes-and-runs';
 import type { Route } from './route';
 
@@ -34,9 +37,12 @@ export function allRoutes(deps: ApiDeps): readonly Route[] {
     ...rosterRoutes,
     ...eventRoutes,
     ...roomContentRoutes,
-    ...ledgerRoutes,
+    ...redactionRoutes,
+    ...ledgerRoutes(deps),
     ...heldActionRoutes,
-    ...stoppingRoutes,
+    ...stoppingRoutes(deps),
+    ...usageRoutes(deps),
+    ...auditRoutes,
   ];
 }
 

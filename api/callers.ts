@@ -1,5 +1,6 @@
 // Who calls, and who may call what. The table of roles; which route asks for which stands at the route.
 
+import type { AuditActor } from '../prisma/store/audit';
 import type { Author } from '../prisma/store/draft';
 import type { KeyHolder } from '../prisma/store/keys';
 import type { Viewer } from '../prisma/store/viewer';
@@ -63,4 +64,17 @@ export function authorOf(caller: CompanyCaller): Author {
 /** As whom a caller reads. */
 export function viewerOf(caller: CompanyCaller): Viewer {
   return { companyId: caller.companyId, agentId: caller.kind === 'agent' ? caller.agentId : null };
+}
+
+/** Who the audit says it was. Only the operator and people do what is audited. */
+export function actorOf(caller: Caller): AuditActor {
+  switch (caller.kind) {
+    case 'operator':
+      return { kind: caller.kind, id: caller.keyId, name: 'operator', companyId: null };
+    case 'person':
+      return { kind: caller.kind, id: caller.keyId, name: caller.name, companyId: caller.companyId };
+    case 'service':
+    case 'agent':
+      throw new Error('what a service or an agent does is in the feed, not in the audit');
+  }
 }

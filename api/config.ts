@@ -1,8 +1,10 @@
 // The door's configuration, read once from the environment. Errors name the variable and what is expected, never its value.
 
 import { z } from 'zod';
+import type { PriceTable } from '../prisma/prices';
 import { normalizeBaseUrl } from '../prisma/model-endpoint';
 import { parseMasterKeys, type MasterKey } from '../prisma/secret-box';
+import { readPriceTable } from './price-table';
 
 export interface ApiConfig {
   readonly databaseUrl: string;
@@ -17,6 +19,8 @@ export interface ApiConfig {
   readonly operatorKey: string | undefined;
   readonly providers: ReadonlyMap<string, string>;
   readonly allowedModelHosts: readonly string[];
+  /** Empty: nothing is priced. */
+  readonly prices: PriceTable;
   readonly logLevel: string;
 }
 
@@ -75,6 +79,17 @@ const schema = z.object({
       context.addIssue({ code: 'custom', message: '"host:port,host:port"' });
       return z.NEVER;
     }),
+  MODEL_PRICES: z
+    .string()
+    .optional()
+    .transform((setting, context): PriceTable => {
+      try {
+        return setting === undefined ? new Map() : readPriceTable(setting);
+      } catch (error) {
+        context.addIssue({ code: 'custom', message: error instanceof Error ? error.message : 'not usable' });
+        return z.NEVER;
+      }
+    }),
   LOG_LEVEL: z
     .enum(['fatal', 'error', 'warn', 'info', 'debug', 'silent'], 'one of fatal, error, warn, info, debug, silent')
     .default('info'),
@@ -102,6 +117,7 @@ export function readApiConfig(env: Readonly<Record<string, string | undefined>>)
     operatorKey: c.OPERATOR_KEY,
     providers: c.MODEL_PROVIDERS,
     allowedModelHosts: c.MODEL_ALLOWED_HOSTS,
+    prices: c.MODEL_PRICES,
     logLevel: c.LOG_LEVEL,
   };
 }

@@ -25,6 +25,7 @@ async function main(): Promise<void> {
     secretBox: createSecretBox(config.masterKeys),
     providers: config.providers,
     allowedModelHosts: config.allowedModelHosts,
+    prices: config.prices,
     log,
   });
   const server = createServer(app);

@@ -4,10 +4,12 @@
 import type { Express, RequestHandler, Response } from 'express';
 import type { Logger } from 'pino';
 import { z } from 'zod';
+import type { PriceTable } from '../prisma/prices';
 import type { SecretBox } from '../prisma/secret-box';
+import { appendAudit, type AuditRecord } from '../prisma/store/audit';
 import { isId, type IdPrefix } from '../prisma/store/ids';
 import { inStatement, inTransaction, type Db, type Reader, type Tx } from '../prisma/store/transaction';
-import { assertMay, type CallerFor, type Who } from './callers';
+import { actorOf, assertMay, type CallerFor, type Who } from './callers';
 import { readQuery } from './input-checks';
 import { callerOf } from './middleware/authentication';
 import { parseJson, readBody } from './middleware/json-body';
@@ -20,6 +22,8 @@ export interface ApiDeps {
   readonly providers: ReadonlyMap<string, string>;
   /** `host:port` that an owner-supplied address may name although it is inside, or not https. */
   readonly allowedModelHosts: readonly string[];
+  /** What models cost, as far as the operator says. */
+  readonly prices: PriceTable;
   readonly log: Logger;
 }
 
@@ -72,6 +76,8 @@ export interface Call<P extends string, W extends Who, B, Q> {
 export interface Answer {
   readonly status: 200 | 201 | 204;
   readonly body?: unknown;
+  /** What was asked for had been done before: nothing changed, so the audit has nothing to say. */
+  readonly repeated?: boolean;
 }
 
 export interface Route {
@@ -83,7 +89,14 @@ export interface Route {
   readonly query: z.ZodType;
   /** In one transaction: a write and all that must stand or fall with it. */
   readonly handle: (reader: Reader, call: Call<string, Who, unknown, unknown>) => Promise<Answer>;
+  /** What the audit says of it, in the same transaction. Null: it belongs to the room's feed, or is only a read. */
+  readonly audit: Audit<string, Who, unknown> | null;
 }
+
+/** Tells the audit what a person or the operator did, from the call and its answer's body. */
+type Audit<P extends string, W extends Who, B> = (call: Call<P, W, B, unknown>, answer: Answered) => AuditRecord;
+/** An answer's body as a record of it may read it. */
+type Answered = Readonly<Record<string, unknown>> & { readonly id: string };
 
 const noQuery = z.strictObject({});
 /** A POST that says all in its path: no body, or an empty object. */
@@ -101,6 +114,7 @@ export function readRoute<const P extends string, W extends Who, Q extends z.Zod
     method: 'get',
     body: null,
     query: route.query ?? noQuery,
+    audit: null,
     handle: route.handle as Route['handle'],
   };
 }
@@ -113,9 +127,16 @@ export function writeRoute<const P extends string, W extends Who, B extends z.Zo
   readonly path: P;
   readonly who: W;
   readonly body?: B;
+  readonly audit: Audit<P, W, z.output<B>> | null;
   readonly handle: (tx: Tx, call: Call<P, W, z.output<B>, unknown>) => Promise<Answer>;
 }): Route {
-  return { ...route, body: route.body ?? noBody, query: noQuery, handle: route.handle as Route['handle'] };
+  return {
+    ...route,
+    body: route.body ?? noBody,
+    query: noQuery,
+    audit: route.audit as Route['audit'],
+    handle: route.handle as Route['handle'],
+  };
 }
 
 /** Mounts routes, and 405 on their paths for every other method. */
@@ -159,9 +180,17 @@ function handler(deps: ApiDeps, route: Route): RequestHandler {
     const answer =
       route.method === 'get'
         ? await inStatement(route.handle(deps.db, call))
-        : await inTransaction(deps.db, (tx) => route.handle(tx, call));
+        : await inTransaction(deps.db, (tx) => write(tx, route, call));
     send(res, answer);
   };
+}
+
+async function write(tx: Tx, route: Route, call: Call<string, Who, unknown, unknown>): Promise<Answer> {
+  const answer = await route.handle(tx, call);
+  if (route.audit !== null && answer.repeated !== true) {
+    await appendAudit(tx, actorOf(call.caller), route.audit(call, (answer.body ?? {}) as Answered));
+  }
+  return answer;
 }
 
 function checkIds(params: Readonly<Record<string, string | string[]>>): Record<string, string> {

@@ -96,7 +96,8 @@ export async function startWorkerService(
     runOnce: async () => {
       const pass = await dispatchOnce({
         db,
-        client: temporal.client,
+        client: temporal.starter,
+        eager: true,
         taskQueue: config.taskQueue,
         onStartFailed: (wake, error) => log.warn({ wake: wake.id, err: error }, 'start failed; it is repeated'),
       });

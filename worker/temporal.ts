@@ -7,6 +7,8 @@ import { SEARCH_ATTRIBUTES } from '../workflows/search-attributes';
 
 export interface Temporal {
   readonly client: Client;
+  /** Over the worker's own connection: what it starts, its worker may be handed in the answer. */
+  readonly starter: Client;
   /** The worker's own connection. */
   readonly native: NativeConnection;
   readonly namespace: string;
@@ -21,6 +23,7 @@ export async function connectTemporal(env: Record<string, string>): Promise<Temp
   const native = await NativeConnection.connect(config.connectionOptions);
   return {
     client: new Client({ connection, namespace }),
+    starter: new Client({ connection: native, namespace }),
     native,
     namespace,
     close: async () => {

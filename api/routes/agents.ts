@@ -28,6 +28,7 @@ export const agentRoutes: readonly Route[] = [
     path: '/v1/agents',
     who: 'admin',
     body: agentBody,
+    audit: (_, agent) => ({ action: 'agent.created', subject: agent.id }),
     async handle(tx, { caller, body }) {
       const agent = await createAgent(tx, caller.companyId, {
         slug: slugOr(body.slug, body.name),
@@ -36,6 +37,8 @@ export const agentRoutes: readonly Route[] = [
         instructions: body.instructions,
         model: body.model,
         modelKeyId: body.model_key,
+        tokensPerDay: body.tokens_per_day,
+        tokensPerRun: body.tokens_per_run,
       });
       return { status: 201, body: agentResource(agent) };
     },
@@ -62,6 +65,7 @@ export const agentRoutes: readonly Route[] = [
     path: '/v1/agents/:agent',
     who: 'admin',
     body: agentPatch,
+    audit: ({ ids, body }) => ({ action: 'agent.changed', subject: ids.agent, details: { fields: Object.keys(body) } }),
     async handle(tx, { caller, ids, body }) {
       const agent = await updateAgent(tx, caller.companyId, ids.agent, {
         name: body.name,
@@ -69,6 +73,8 @@ export const agentRoutes: readonly Route[] = [
         instructions: body.instructions,
         model: body.model,
         modelKeyId: body.model_key,
+        tokensPerDay: body.tokens_per_day,
+        tokensPerRun: body.tokens_per_run,
       });
       return { status: 200, body: agentResource(agent) };
     },
@@ -77,6 +83,7 @@ export const agentRoutes: readonly Route[] = [
     method: 'post',
     path: '/v1/agents/:agent/pause',
     who: 'person',
+    audit: ({ ids }) => ({ action: 'agent.paused', subject: ids.agent }),
     async handle(tx, { caller, ids }) {
       return { status: 200, body: agentResource(await setPaused(tx, caller.companyId, ids.agent, true)) };
     },
@@ -85,6 +92,7 @@ export const agentRoutes: readonly Route[] = [
     method: 'post',
     path: '/v1/agents/:agent/resume',
     who: 'person',
+    audit: ({ ids }) => ({ action: 'agent.resumed', subject: ids.agent }),
     async handle(tx, { caller, ids }) {
       return { status: 200, body: agentResource(await setPaused(tx, caller.companyId, ids.agent, false)) };
     },

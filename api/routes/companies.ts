@@ -1,19 +1,27 @@
 // The operator's tenants, and a company's own record.
 
+import type { AuditAction, AuditRecord } from '../../prisma/store/audit';
 import {
   companyResource,
   createCompany,
   listCompanies,
   loadCompany,
+  ownCompanyResource,
   resumeCompany,
+  setBudget,
   suspendCompany,
 } from '../../prisma/store/companies';
 import { NotFound } from '../../prisma/store/errors';
 import { createKey, keyResource } from '../../prisma/store/keys';
 import { readRoute, writeRoute, type Route } from '../route';
-import { companyBody } from '../schemas/bodies';
+import { companyBody, companyPatch } from '../schemas/bodies';
 import { slugOr } from '../schemas/fields';
 import { listBody, listQuery, pageRequest } from '../schemas/lists';
+
+/** What the operator does to a company stands in that company's audit. */
+function of(action: AuditAction, company: string): AuditRecord {
+  return { action, subject: company, companies: [company] };
+}
 
 export const companyRoutes: readonly Route[] = [
   writeRoute({
@@ -21,6 +29,7 @@ export const companyRoutes: readonly Route[] = [
     path: '/v1/companies',
     who: 'operator',
     body: companyBody,
+    audit: (_, { company }) => of('company.created', (company as { id: string }).id),
     async handle(tx, { body }) {
       const company = await createCompany(tx, { slug: slugOr(body.slug, body.name), name: body.name });
       const admin = { kind: 'person', role: 'admin', name: 'admin', companyId: company.id } as const;
@@ -40,14 +49,27 @@ export const companyRoutes: readonly Route[] = [
     path: '/v1/companies/:company',
     who: 'anyone',
     async handle(db, { caller, ids }) {
-      if (caller.kind !== 'operator' && caller.companyId !== ids.company) throw new NotFound('no such company');
-      return { status: 200, body: companyResource(await loadCompany(db, ids.company)) };
+      if (caller.kind === 'operator') return { status: 200, body: companyResource(await loadCompany(db, ids.company)) };
+      if (caller.companyId !== ids.company) throw new NotFound('no such company');
+      return { status: 200, body: ownCompanyResource(await loadCompany(db, ids.company)) };
+    },
+  }),
+  writeRoute({
+    method: 'patch',
+    path: '/v1/companies/:company',
+    who: 'admin',
+    audit: ({ ids, body }) => ({ action: 'company.changed', subject: ids.company, details: body }),
+    body: companyPatch,
+    async handle(tx, { caller, ids, body }) {
+      if (caller.companyId !== ids.company) throw new NotFound('no such company');
+      return { status: 200, body: ownCompanyResource(await setBudget(tx, ids.company, body.tokens_per_day)) };
     },
   }),
   writeRoute({
     method: 'post',
     path: '/v1/companies/:company/suspend',
     who: 'operator',
+    audit: ({ ids }) => of('company.suspended', ids.company),
     async handle(tx, { ids }) {
       return { status: 200, body: companyResource(await suspendCompany(tx, ids.company)) };
     },
@@ -56,6 +78,7 @@ export const companyRoutes: readonly Route[] = [
     method: 'post',
     path: '/v1/companies/:company/resume',
     who: 'operator',
+    audit: ({ ids }) => of('company.resumed', ids.company),
     async handle(tx, { ids }) {
       return { status: 200, body: companyResource(await resumeCompany(tx, ids.company)) };
     },

@@ -24,6 +24,7 @@ export const eventRoutes: readonly Route[] = [
     method: 'post',
     path: '/v1/rooms/:room/events',
     who: 'company',
+    audit: null,
     body: eventBody,
     async handle(tx, { caller, ids, body }) {
       const poster = await admitPoster(tx, ids.room, caller);

@@ -39,9 +39,16 @@ export const heldActionRoutes: readonly Route[] = [
     path: '/v1/held-actions/:held_action/decision',
     who: 'person',
     body: decisionBody,
+    audit: ({ body }, action) => ({
+      action: body.decision === 'approve' ? 'held_action.approved' : 'held_action.declined',
+      subject: action.id,
+      room: String(action['room']),
+      details: { run: action['run'], step: action['step'], hash: body.hash },
+    }),
     async handle(tx, { caller, ids, body }) {
-      await decideHeldAction(tx, caller, ids.held_action, body);
-      return { status: 200, body: heldActionResource(await loadHeldAction(tx, viewerOf(caller), ids.held_action)) };
+      const decided = await decideHeldAction(tx, caller, ids.held_action, body);
+      const action = await loadHeldAction(tx, viewerOf(caller), ids.held_action);
+      return { status: 200, body: heldActionResource(action), repeated: !decided };
     },
   }),
 ];

@@ -12,6 +12,7 @@ export const keyRoutes: readonly Route[] = [
     path: '/v1/keys',
     who: 'admin',
     body: keyBody,
+    audit: ({ body }, key) => ({ action: 'key.created', subject: key.id, details: { kind: body.kind } }),
     async handle(tx, { caller, body }) {
       const { companyId } = caller;
       const wanted: KeyToCreate =
@@ -36,6 +37,7 @@ export const keyRoutes: readonly Route[] = [
     method: 'delete',
     path: '/v1/keys/:key',
     who: 'admin',
+    audit: ({ ids }) => ({ action: 'key.revoked', subject: ids.key }),
     async handle(tx, { caller, ids }) {
       await revokeKey(tx, caller.companyId, ids.key);
       return { status: 204 };

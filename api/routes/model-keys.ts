@@ -52,6 +52,7 @@ export function modelKeyRoutes({ secretBox, providers, allowedModelHosts }: ApiD
       path: '/v1/model-keys',
       who: 'admin',
       body: modelKeyBody,
+      audit: (_, key) => ({ action: 'model_key.created', subject: key.id }),
       async handle(tx, { caller, body }) {
         const { baseUrl, protocol, ownerSupplied } = addressOf(body);
         const id = newId('mk');
@@ -90,6 +91,11 @@ export function modelKeyRoutes({ secretBox, providers, allowedModelHosts }: ApiD
       path: '/v1/model-keys/:model_key',
       who: 'admin',
       body: modelKeyPatch,
+      audit: ({ ids, body }) => ({
+        action: 'model_key.changed',
+        subject: ids.model_key,
+        details: { fields: Object.keys(body) },
+      }),
       async handle(tx, { caller, ids, body }) {
         // The address never changes, so what the secret is bound to can be read before the key is locked.
         const { id, baseUrl } = await loadModelKey(tx, caller.companyId, ids.model_key);
@@ -103,6 +109,7 @@ export function modelKeyRoutes({ secretBox, providers, allowedModelHosts }: ApiD
       method: 'delete',
       path: '/v1/model-keys/:model_key',
       who: 'admin',
+      audit: ({ ids }) => ({ action: 'model_key.revoked', subject: ids.model_key }),
       async handle(tx, { caller, ids }) {
         await revokeModelKey(tx, caller.companyId, ids.model_key);
         return { status: 204 };

@@ -1,6 +1,7 @@
 // Rooms, and the companies in them.
 
 import { createInvitation, redeemInvitation } from '../../prisma/store/invitations';
+import { closeRoom, leaveRoom } from '../../prisma/store/leaving';
 import {
   createRoom,
   listMembers,
@@ -22,6 +23,7 @@ export const roomRoutes: readonly Route[] = [
     path: '/v1/rooms',
     who: 'admin',
     body: roomBody,
+    audit: (_, room) => ({ action: 'room.created', subject: room.id, room: room.id }),
     async handle(tx, { caller, body }) {
       const room = await createRoom(tx, authorOf(caller), {
         slug: slugOr(body.slug, body.name),
@@ -54,6 +56,7 @@ export const roomRoutes: readonly Route[] = [
     path: '/v1/rooms/:room',
     who: 'admin',
     body: roomPatch,
+    audit: ({ ids, body }) => ({ action: 'room.changed', subject: ids.room, room: ids.room, details: body }),
     async handle(tx, { caller, ids, body }) {
       const room = await updateRoom(tx, ids.room, caller.companyId, {
         name: body.name,
@@ -68,6 +71,7 @@ export const roomRoutes: readonly Route[] = [
     method: 'post',
     path: '/v1/rooms/:room/invitations',
     who: 'admin',
+    audit: ({ ids }, invitation) => ({ action: 'invitation.created', subject: invitation.id, room: ids.room }),
     async handle(tx, { caller, ids }) {
       const { id, code, expiresAt } = await createInvitation(tx, ids.room, caller.companyId);
       return { status: 201, body: { id, room: ids.room, code, expires_at: expiresAt.toISOString() } };
@@ -78,8 +82,35 @@ export const roomRoutes: readonly Route[] = [
     path: '/v1/rooms/:room/members',
     who: 'admin',
     body: redemptionBody,
+    audit: ({ ids, caller }) => ({ action: 'member.joined', subject: caller.companyId, room: ids.room }),
     async handle(tx, { caller, ids, body }) {
       return { status: 201, body: memberResource(await redeemInvitation(tx, ids.room, authorOf(caller), body.code)) };
+    },
+  }),
+  writeRoute({
+    method: 'delete',
+    path: '/v1/rooms/:room/members/:company',
+    who: 'admin',
+    audit: ({ ids, caller }) => ({
+      action: 'member.left',
+      subject: ids.company,
+      room: ids.room,
+      companies: [caller.companyId, ids.company],
+    }),
+    async handle(tx, { caller, ids }) {
+      await leaveRoom(tx, ids.room, authorOf(caller), ids.company);
+      return { status: 204 };
+    },
+  }),
+  writeRoute({
+    method: 'post',
+    path: '/v1/rooms/:room/close',
+    who: 'admin',
+    audit: ({ ids }) => ({ action: 'room.closed', subject: ids.room, room: ids.room }),
+    async handle(tx, { caller, ids }) {
+      await closeRoom(tx, ids.room, authorOf(caller));
+      const { room } = await viewRoom(tx, viewerOf(caller), ids.room);
+      return { status: 200, body: roomResource(room) };
     },
   }),
   readRoute({

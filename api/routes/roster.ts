@@ -1,5 +1,6 @@
 // The roster of a room: its agents, and what each may do there.
 
+import { removeFromRoster } from '../../prisma/store/leaving';
 import {
   addRosterEntry,
   listRosterEntries,
@@ -20,6 +21,12 @@ export const rosterRoutes: readonly Route[] = [
     path: '/v1/rooms/:room/roster',
     who: 'admin',
     body: rosterBody,
+    audit: ({ ids, body }, entry) => ({
+      action: 'roster.added',
+      subject: body.agent,
+      room: ids.room,
+      details: { rights: entry.rights },
+    }),
     async handle(tx, { caller, ids, body }) {
       const rights = body.rights ?? PRESETS[body.preset ?? 'careful'];
       const entry = await addRosterEntry(tx, ids.room, authorOf(caller), body.agent, rights);
@@ -44,11 +51,32 @@ export const rosterRoutes: readonly Route[] = [
     path: '/v1/rooms/:room/roster/:agent',
     who: 'admin',
     body: rosterPatch,
+    audit: ({ ids }, { rights, private_memory }) => ({
+      action: 'roster.changed',
+      subject: ids.agent,
+      room: ids.room,
+      details: { rights, private_memory },
+    }),
     async handle(tx, { caller, ids, body }) {
       const rights: Partial<Rights> = body.preset === undefined ? definedOf(body.rights ?? {}) : PRESETS[body.preset];
       const change = { rights, privateMemory: body.private_memory };
       const entry = await updateRosterEntry(tx, ids.room, caller.companyId, ids.agent, change);
       return { status: 200, body: rosterResource(entry, 'company') };
+    },
+  }),
+  writeRoute({
+    method: 'delete',
+    path: '/v1/rooms/:room/roster/:agent',
+    who: 'admin',
+    audit: ({ ids, caller }, { company }) => ({
+      action: 'roster.removed',
+      subject: ids.agent,
+      room: ids.room,
+      companies: [caller.companyId, String(company)],
+    }),
+    async handle(tx, { caller, ids }) {
+      const company = await removeFromRoster(tx, ids.room, authorOf(caller), ids.agent);
+      return { status: 200, body: { room: ids.room, agent: ids.agent, company } };
     },
   }),
 ];

@@ -1,59 +1,68 @@
 // Stopping and asking anew: a run cancelled, a room paused, and what came of nothing asked once more.
 
 import { loadAsked, stageAskedAgain } from '../../prisma/store/asking-again';
+import { cancelRun } from '../../prisma/store/cancelling';
 import { RoomDraft, type AppendedEvent } from '../../prisma/store/draft';
 import { pauseRoom, resumeRoom } from '../../prisma/store/room-pause';
 import { roomResource } from '../../prisma/store/rooms';
 import { loadRun } from '../../prisma/store/run-reads';
-import { cancelRun } from '../../prisma/store/stopping';
 import type { Tx } from '../../prisma/store/transaction';
 import { authorOf, viewerOf, type CompanyCaller } from '../callers';
 import { admitPoster, assertRight, wakeAnswer } from '../post-event';
-import { writeRoute, type Answer, type Route } from '../route';
+import { writeRoute, type Answer, type ApiDeps, type Route } from '../route';
 import { cancelBody } from '../schemas/decisions';
 
-export const stoppingRoutes: readonly Route[] = [
-  writeRoute({
-    method: 'post',
-    path: '/v1/runs/:run/cancel',
-    who: 'person',
-    body: cancelBody,
-    async handle(tx, { caller, ids, body }) {
-      const cancelled = { by: caller.keyId, why: body?.reason ?? 'no reason given' };
-      await cancelRun(tx, ids.run, caller.companyId, cancelled);
-      return { status: 200, body: await loadRun(tx, viewerOf(caller), ids.run) };
-    },
-  }),
-  writeRoute({
-    method: 'post',
-    path: '/v1/wakes/:wake/ask-again',
-    who: 'company',
-    handle: (tx, { caller, ids }) => askAgain(tx, caller, { wake: ids.wake }),
-  }),
-  writeRoute({
-    method: 'post',
-    path: '/v1/runs/:run/ask-again',
-    who: 'company',
-    handle: (tx, { caller, ids }) => askAgain(tx, caller, { run: ids.run }),
-  }),
-  writeRoute({
-    method: 'post',
-    path: '/v1/rooms/:room/pause',
-    who: 'person',
-    async handle(tx, { caller, ids }) {
-      const { room, inFlight } = await pauseRoom(tx, ids.room, authorOf(caller));
-      return { status: 200, body: { ...roomResource(room), in_flight: inFlight } };
-    },
-  }),
-  writeRoute({
-    method: 'post',
-    path: '/v1/rooms/:room/resume',
-    who: 'person',
-    async handle(tx, { caller, ids }) {
-      return { status: 200, body: roomResource(await resumeRoom(tx, ids.room, authorOf(caller))) };
-    },
-  }),
-];
+export function stoppingRoutes({ prices }: Pick<ApiDeps, 'prices'>): readonly Route[] {
+  return [
+    writeRoute({
+      method: 'post',
+      path: '/v1/runs/:run/cancel',
+      who: 'person',
+      body: cancelBody,
+      audit: (_, run) => ({ action: 'run.cancelled', subject: run.id, room: String(run['room']) }),
+      async handle(tx, { caller, ids, body }) {
+        const because = { by: caller.keyId, why: body?.reason ?? 'no reason given' };
+        const cancelled = await cancelRun(tx, ids.run, caller.companyId, because);
+        const run = await loadRun(tx, viewerOf(caller), ids.run, prices);
+        return { status: 200, body: run, repeated: !cancelled };
+      },
+    }),
+    writeRoute({
+      method: 'post',
+      path: '/v1/wakes/:wake/ask-again',
+      who: 'company',
+      audit: null,
+      handle: (tx, { caller, ids }) => askAgain(tx, caller, { wake: ids.wake }),
+    }),
+    writeRoute({
+      method: 'post',
+      path: '/v1/runs/:run/ask-again',
+      who: 'company',
+      audit: null,
+      handle: (tx, { caller, ids }) => askAgain(tx, caller, { run: ids.run }),
+    }),
+    writeRoute({
+      method: 'post',
+      path: '/v1/rooms/:room/pause',
+      who: 'person',
+      audit: ({ ids }) => ({ action: 'room.paused', subject: ids.room, room: ids.room }),
+      async handle(tx, { caller, ids }) {
+        const { room, inFlight, changed } = await pauseRoom(tx, ids.room, authorOf(caller));
+        return { status: 200, body: { ...roomResource(room), in_flight: inFlight }, repeated: !changed };
+      },
+    }),
+    writeRoute({
+      method: 'post',
+      path: '/v1/rooms/:room/resume',
+      who: 'person',
+      audit: ({ ids }) => ({ action: 'room.resumed', subject: ids.room, room: ids.room }),
+      async handle(tx, { caller, ids }) {
+        const { room, changed } = await resumeRoom(tx, ids.room, authorOf(caller));
+        return { status: 200, body: roomResource(room), repeated: !changed };
+      },
+    }),
+  ];
+}
 
 async function askAgain(
   tx: Tx,

@@ -4,50 +4,55 @@ import { loadRun, listRuns } from '../../prisma/store/run-reads';
 import { listWakes, loadWake } from '../../prisma/store/wake-reads';
 import { ENDINGS, WAKE_STATES } from '../../workflows/contract';
 import { viewerOf } from '../callers';
-import { readRoute, type Route } from '../route';
+import { readRoute, type ApiDeps, type Route } from '../route';
 import { idOf, instant, oneOf } from '../schemas/fields';
 import { listBody, listQuery, pageRequest } from '../schemas/lists';
 
 const place = { room: idOf('room').optional(), agent: idOf('agent').optional() };
 
-export const ledgerRoutes: readonly Route[] = [
-  readRoute({
-    path: '/v1/wakes',
-    who: 'company',
-    query: listQuery('wake').extend({ ...place, state: oneOf(WAKE_STATES).optional() }),
-    async handle(db, { caller, query }) {
-      const filter = { room: query.room, agent: query.agent, state: query.state };
-      return { status: 200, body: listBody(await listWakes(db, viewerOf(caller), filter, pageRequest(query))) };
-    },
-  }),
-  readRoute({
-    path: '/v1/wakes/:wake',
-    who: 'company',
-    async handle(db, { caller, ids }) {
-      return { status: 200, body: await loadWake(db, viewerOf(caller), ids.wake) };
-    },
-  }),
-  readRoute({
-    path: '/v1/runs',
-    who: 'company',
-    query: listQuery('run').extend({
-      ...place,
-      state: oneOf(['open', 'closed']).optional(),
-      ending: oneOf(ENDINGS).optional(),
-      since: instant.optional(),
-      until: instant.optional(),
+export function ledgerRoutes({ prices }: Pick<ApiDeps, 'prices'>): readonly Route[] {
+  return [
+    readRoute({
+      path: '/v1/wakes',
+      who: 'company',
+      query: listQuery('wake').extend({ ...place, state: oneOf(WAKE_STATES).optional() }),
+      async handle(db, { caller, query }) {
+        const filter = { room: query.room, agent: query.agent, state: query.state };
+        return { status: 200, body: listBody(await listWakes(db, viewerOf(caller), filter, pageRequest(query))) };
+      },
     }),
-    async handle(db, { caller, query }) {
-      const { room, agent, state, ending, since, until } = query;
-      const filter = { room, agent, state, ending, since, until };
-      return { status: 200, body: listBody(await listRuns(db, viewerOf(caller), filter, pageRequest(query))) };
-    },
-  }),
-  readRoute({
-    path: '/v1/runs/:run',
-    who: 'company',
-    async handle(db, { caller, ids }) {
-      return { status: 200, body: await loadRun(db, viewerOf(caller), ids.run) };
-    },
-  }),
-];
+    readRoute({
+      path: '/v1/wakes/:wake',
+      who: 'company',
+      async handle(db, { caller, ids }) {
+        return { status: 200, body: await loadWake(db, viewerOf(caller), ids.wake) };
+      },
+    }),
+    readRoute({
+      path: '/v1/runs',
+      who: 'company',
+      query: listQuery('run').extend({
+        ...place,
+        state: oneOf(['open', 'closed']).optional(),
+        ending: oneOf(ENDINGS).optional(),
+        since: instant.optional(),
+        until: instant.optional(),
+      }),
+      async handle(db, { caller, query }) {
+        const { room, agent, state, ending, since, until } = query;
+        const filter = { room, agent, state, ending, since, until };
+        return {
+          status: 200,
+          body: listBody(await listRuns(db, viewerOf(caller), filter, pageRequest(query), prices)),
+        };
+      },
+    }),
+    readRoute({
+      path: '/v1/runs/:run',
+      who: 'company',
+      async handle(db, { caller, ids }) {
+        return { status: 200, body: await loadRun(db, viewerOf(caller), ids.run, prices) };
+      },
+    }),
+  ];
+}

@@ -1,11 +1,23 @@
 // What the routes of companies, keys, agents and rooms take.
 
 import { z } from 'zod';
+import { TOKENS_PER_DAY_MAX, TOKENS_PER_RUN_DEFAULT, TOKENS_PER_RUN_MAX } from '../../prisma/store/budgets';
 import { HOP_LIMIT_MAX, RUN_ALLOWANCE_MAX } from '../../prisma/store/rooms';
 import { ON_CRASH, RIGHTS } from '../../workflows/contract';
 import { CHANGES_SOMETHING, changesSomething, flag, idOf, label, name, oneOf, optionalText, slug } from './fields';
 
+function whole(min: number, max: number) {
+  const expected = `a whole number from ${min} to ${max}`;
+  return z.int(expected).min(min, expected).max(max, expected);
+}
+
+const tokensPerDay = whole(0, TOKENS_PER_DAY_MAX).nullable();
+const tokensPerRun = whole(1, TOKENS_PER_RUN_MAX);
+
 export const companyBody = z.strictObject({ slug: slug.optional(), name });
+
+/** What a company's own admin sets. */
+export const companyPatch = z.strictObject({ tokens_per_day: tokensPerDay });
 
 export const keyBody = z.discriminatedUnion(
   'kind',
@@ -49,6 +61,8 @@ export const agentBody = z.strictObject({
   instructions: optionalText().default(''),
   model: model.nullable().default(null),
   model_key: idOf('mk').nullable().default(null),
+  tokens_per_day: tokensPerDay.default(null),
+  tokens_per_run: tokensPerRun.default(TOKENS_PER_RUN_DEFAULT),
 });
 
 export const agentPatch = z
@@ -58,13 +72,10 @@ export const agentPatch = z
     instructions: optionalText().optional(),
     model: model.nullable().optional(),
     model_key: idOf('mk').nullable().optional(),
+    tokens_per_day: tokensPerDay.optional(),
+    tokens_per_run: tokensPerRun.optional(),
   })
   .refine(changesSomething, CHANGES_SOMETHING);
-
-function whole(min: number, max: number) {
-  const expected = `a whole number from ${min} to ${max}`;
-  return z.int(expected).min(min, expected).max(max, expected);
-}
 
 const onCrash = oneOf(ON_CRASH);
 const hopLimit = whole(0, HOP_LIMIT_MAX);
@@ -123,3 +134,8 @@ export const rosterPatch = z
   })
   .refine(changesSomething, CHANGES_SOMETHING)
   .refine((body) => body.preset === undefined || body.rights === undefined, NOT_BOTH);
+
+/** What is to be erased: a message, a task, or a memory entry of the caller's company. */
+export const redactionBody = z.strictObject({
+  subject: z.union([idOf('msg'), idOf('task'), idOf('mem')], 'the id of a message, a task or a memory entry'),
+});

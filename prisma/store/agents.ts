@@ -16,6 +16,9 @@ export interface AgentSettings {
   readonly instructions: string;
   readonly model: string | null;
   readonly modelKeyId: string | null;
+  /** Null: no limit. */
+  readonly tokensPerDay: number | null;
+  readonly tokensPerRun: number;
 }
 
 /**
@@ -28,11 +31,13 @@ export async function createAgent(
   agent: AgentSettings & { readonly slug: string },
 ): Promise<Agent> {
   await checkModel(tx, companyId, agent);
+  checkBudget(agent);
   const id = newId('agent');
   const created = await tx.$executeRaw`
-    INSERT INTO agents (id, company_id, slug, name, always_on, instructions, model, model_key_id)
+    INSERT INTO agents (id, company_id, slug, name, always_on, instructions, model, model_key_id, tokens_per_day,
+                        tokens_per_run)
     VALUES (${id}, ${companyId}, ${agent.slug}, ${agent.name}, ${agent.alwaysOn}, ${agent.instructions}, ${agent.model},
-            ${agent.modelKeyId})
+            ${agent.modelKeyId}, ${agent.tokensPerDay}::bigint, ${agent.tokensPerRun}::int)
     ON CONFLICT (company_id, slug) DO NOTHING`;
   if (created === 0) throw new Conflict('the company has an agent of this slug');
   return loadOwnAgent(tx, companyId, id);
@@ -78,10 +83,13 @@ export async function updateAgent(
     instructions: change.instructions ?? before.instructions,
     model: change.model === undefined ? before.model : change.model,
     modelKeyId: change.modelKeyId === undefined ? before.modelKeyId : change.modelKeyId,
+    tokensPerDay: change.tokensPerDay === undefined ? budgetOf(before) : change.tokensPerDay,
+    tokensPerRun: change.tokensPerRun ?? before.tokensPerRun,
   };
   // A key revoked since is no reason to refuse a new name.
   const touchesModel = [change.alwaysOn, change.model, change.modelKeyId].some((value) => value !== undefined);
   if (touchesModel) await checkModel(tx, companyId, after);
+  checkBudget(after);
   const agent = await tx.agent.update({ where: { id: agentId }, data: after });
   if (agent.name !== before.name) await renameOnRosters(tx, agent);
   return agent;
@@ -115,6 +123,8 @@ export function agentResource(agent: Agent): Record<string, unknown> {
     instructions: agent.instructions,
     model: agent.model,
     model_key: agent.modelKeyId,
+    tokens_per_day: budgetOf(agent),
+    tokens_per_run: agent.tokensPerRun,
     created_at: agent.createdAt.toISOString(),
     paused_at: agent.pausedAt?.toISOString() ?? null,
   };
@@ -130,7 +140,21 @@ export function publicAgentResource(agent: {
   return { id: agent.id, slug: agent.slug, name: agent.name, company: agent.companyId };
 }
 
-async function checkModel(tx: Tx, companyId: string, agent: Omit<AgentSettings, 'name'>): Promise<void> {
+/** A budget as a number: the API takes none that a number does not hold. */
+function budgetOf(agent: { tokensPerDay: bigint | null }): number | null {
+  return agent.tokensPerDay === null ? null : Number(agent.tokensPerDay);
+}
+
+function checkBudget({ tokensPerDay, tokensPerRun }: Pick<AgentSettings, 'tokensPerDay' | 'tokensPerRun'>): void {
+  if (tokensPerDay === null || tokensPerDay === 0 || tokensPerDay >= tokensPerRun) return;
+  throw new InvalidInput('less than tokens_per_run, so that no run would fit; 0 stops them all', '/tokens_per_day');
+}
+
+async function checkModel(
+  tx: Tx,
+  companyId: string,
+  agent: Pick<AgentSettings, 'alwaysOn' | 'model' | 'modelKeyId'>,
+): Promise<void> {
   if (agent.alwaysOn && agent.model === null) throw new InvalidInput('an always-on agent needs a model', '/model');
   if (agent.modelKeyId === null) {
     if (agent.alwaysOn) throw new InvalidInput('an always-on agent needs a model key', '/model_key');

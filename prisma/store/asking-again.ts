@@ -93,7 +93,14 @@ export async function stageAskedAgain(
     addressed: [agent],
     event: (id) => ({
       type: 'message',
-      data: messageResource({ ...message, id, roomId: room.id, addressed: [agent.agentId], createdAt: null }),
+      data: messageResource({
+        ...message,
+        id,
+        roomId: room.id,
+        addressed: [agent.agentId],
+        createdAt: null,
+        redactedAt: null,
+      }),
     }),
   });
   return { ...staged, subjectId: staged.messageId };

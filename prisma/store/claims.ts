@@ -109,16 +109,16 @@ export async function claimAsLost(
 }
 
 // Locks membership and roster, so that leaving, closing and removal wait for the claim, or the claim sees them; then the
-// wake. Two statements: one that had to wait for a lock reads everything else as it was before the wait.
+// wake. Two statements, sent together: one that had to wait for a lock reads everything else as it was before the wait.
 async function lockWakeFacts(tx: SqlTx, wake: { agentId: string; messageId: string }): Promise<WakeFacts | undefined> {
-  await tx.$queryRaw`
+  const locking = tx.$queryRaw`
     SELECT 1 AS locked
     FROM wakes w
     JOIN room_members m ON m.room_id = w.room_id AND m.company_id = w.company_id
     JOIN room_agents ra ON ra.room_id = w.room_id AND ra.agent_id = w.agent_id
     WHERE w.agent_id = ${wake.agentId} AND w.message_id = ${wake.messageId}
     FOR SHARE OF m, ra`;
-  const [facts] = await tx.$queryRaw<WakeFacts[]>`
+  const reading = tx.$queryRaw<WakeFacts[]>`
     SELECT w.id AS "wakeId", w.state, w.room_id AS "roomId", w.company_id AS "companyId", w.task_id AS "taskId", w.hop,
            r.on_crash AS "onCrash", a.name AS "agentName",
            r.closed_at IS NOT NULL AS "roomClosed", r.paused_at IS NOT NULL AS "roomPaused",
@@ -135,6 +135,7 @@ async function lockWakeFacts(tx: SqlTx, wake: { agentId: string; messageId: stri
     LEFT JOIN model_keys k ON k.id = a.model_key_id
     WHERE w.agent_id = ${wake.agentId} AND w.message_id = ${wake.messageId}
     FOR NO KEY UPDATE OF w`;
+  const [, [facts]] = await Promise.all([locking, reading]);
   return facts;
 }
 

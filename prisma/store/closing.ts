@@ -4,6 +4,7 @@ import type { Ending } from '../../workflows/contract';
 import { computeEnding, type CloseReason, type RequestRecord, type StepRecord } from '../../workflows/policy/ending';
 import type { HoldRecord } from '../../workflows/policy/next-move';
 import { declaredKinds, planSteps, type Step } from '../../workflows/policy/steps';
+import { settlement } from './budgets';
 import type { RoomDraft } from './draft';
 import { loadHolds, supersedeHeldActions } from './held-actions';
 import type { LockedRun } from './runs';
@@ -17,8 +18,9 @@ export interface RecordedStep extends StepRecord {
  * Closes a run and stages its `run_ended` event, and returns its ending.
  *
  * Computed from what Postgres holds, plus the closer's reason; never from what a workflow believes. Erases the rendered
- * context, marks requests that nobody answered, and supersedes every action that still waits. `last` is the step that the caller has just done: its row is written
- * here, in the same statement, beside those of the steps that had none.
+ * context, marks requests that nobody answered, supersedes every action that still waits, and settles what the run's wake
+ * reserved of budgets. `last` is the step that the caller has just done: its row is written here, in the same statement,
+ * beside those of the steps that had none.
  */
 export async function closeLockedRun(
   tx: SqlTx,
@@ -61,6 +63,7 @@ export async function closeLockedRun(
       SELECT ${run.id}, x.step_key, x.position, x.kind, x.state, x.code, x.effect_id
       FROM jsonb_to_recordset(${JSON.stringify(rows)}::jsonb)
            AS x(step_key text, position int, kind text, state text, code text, effect_id text)
+    ), settled AS (${settlement(run)}
     )
     UPDATE runs SET state = 'closed', ending = ${ending}, code = ${code}, closed_at = clock_timestamp(), context = NULL,
                     parked_at = NULL, decided_at = NULL, due_at = clock_timestamp(),

@@ -1,12 +1,10 @@
 // Companies: the tenants. Created and suspended by the operator.
 
-import type { Company } from '../generated/client';
-import { RoomDraft } from './draft';
+import { Prisma, type Company } from '../generated/client';
+import { cancelOpenRuns, RoomDrafts } from './cancelling';
 import { Conflict, NotFound } from './errors';
 import { newId } from './ids';
 import { byId, pageOf, type Page, type PageRequest } from './paging';
-import { loadLockedRun } from './runs';
-import { cancelLockedRun } from './stopping';
 import type { Reader, Tx } from './transaction';
 
 /** Creates a company. @throws Conflict when the slug is taken */
@@ -42,17 +40,16 @@ export async function suspendCompany(tx: Tx, companyId: string): Promise<Company
     SELECT 1 AS locked FROM room_members WHERE company_id = ${companyId} ORDER BY room_id FOR NO KEY UPDATE`;
   await tx.$executeRaw`
     UPDATE companies SET suspended_at = coalesce(suspended_at, clock_timestamp()) WHERE id = ${companyId}`;
-  const open = await tx.$queryRaw<{ id: string; roomId: string }[]>`
-    SELECT id, room_id AS "roomId" FROM runs WHERE company_id = ${companyId} AND state = 'open' ORDER BY room_id, id`;
-  const drafts = new Map<string, RoomDraft>();
-  for (const { id, roomId } of open) {
-    const run = await loadLockedRun(tx, id);
-    if (run.state === 'closed') continue;
-    const draft = drafts.get(roomId) ?? new RoomDraft(roomId);
-    drafts.set(roomId, draft);
-    await cancelLockedRun(tx, draft, run, { by: 'operator', why: 'suspended' });
-  }
-  for (const draft of drafts.values()) await draft.append(tx);
+  const drafts = new RoomDrafts();
+  const ofCompany = Prisma.sql`company_id = ${companyId}`;
+  await cancelOpenRuns(tx, drafts, ofCompany, { by: 'operator', why: 'suspended' });
+  await drafts.append(tx);
+  return loadCompany(tx, companyId);
+}
+
+/** Sets the budget of all of a company's agents together; null: no limit. @throws NotFound */
+export async function setBudget(tx: Tx, companyId: string, tokensPerDay: number | null): Promise<Company> {
+  await tx.$executeRaw`UPDATE companies SET tokens_per_day = ${tokensPerDay}::bigint WHERE id = ${companyId}`;
   return loadCompany(tx, companyId);
 }
 
@@ -62,7 +59,13 @@ export async function resumeCompany(tx: Tx, companyId: string): Promise<Company>
   return loadCompany(tx, companyId);
 }
 
-/** A company as the API shows it. */
+/** A company as it sees itself. */
+export function ownCompanyResource(company: Company): Record<string, unknown> {
+  const { tokensPerDay } = company;
+  return { ...companyResource(company), tokens_per_day: tokensPerDay === null ? null : Number(tokensPerDay) };
+}
+
+/** A company as the operator sees it. */
 export function companyResource(company: Company): Record<string, unknown> {
   return {
     id: company.id,

@@ -34,7 +34,7 @@ interface HeldFacts {
 }
 
 /**
- * Records a person's decision about exactly this action. The same decision again changes nothing and is no error.
+ * Records a person's decision about exactly this action; false when the same one was recorded before.
  *
  * In the caller's transaction. Expiry is judged by Postgres' clock, whether or not the reconciler has seen it.
  * @throws NotFound to every other company; Conflict for another hash, after the opposite decision, or when the run ended;
@@ -45,12 +45,12 @@ export async function decideHeldAction(
   by: Decider,
   heldActionId: string,
   answer: { readonly decision: Decision; readonly hash: string },
-): Promise<void> {
+): Promise<boolean> {
   const held = await lockHeldAction(tx, heldActionId, by.companyId);
   if (!held) throw new NotFound('no such held action');
   const { decision, hash } = answer;
   if (hash !== held.sha256) throw new Conflict('the hash is of another action', held.state);
-  if (held.decision === decision) return;
+  if (held.decision === decision) return false;
   if (held.decision !== null) throw new Conflict(`the action is ${held.state}`, held.state);
   if (held.state === 'expired') throw new Gone('the action is expired', 'expired');
   if (held.state !== 'held' || !held.runIsOpen) {
@@ -65,6 +65,7 @@ export async function decideHeldAction(
     WHERE id = ${held.id} AND state = 'held' AND expires_at > clock_timestamp()`;
   if (decided === 0) throw new Gone('the action is expired', 'expired');
   await passOn(tx, held, state);
+  return true;
 }
 
 /**

@@ -13,6 +13,8 @@ export interface GateFacts {
   /** The agent has no usable model key: none, revoked, or refused by the provider in its newest version. */
   readonly keyRejected: boolean;
   readonly allowance: number;
+  /** What is used up today leaves no room for another run; a dispatcher, who also counts what is reserved, judges by itself. */
+  readonly budgetUsedUp: boolean;
   readonly hop: number;
   readonly hopLimit: number;
 }
@@ -22,12 +24,15 @@ export function shutGate(facts: GateFacts): SuppressedReason | null {
   return (
     closedWhileWaiting(facts) ??
     (facts.hop > facts.hopLimit ? 'hop_limit' : null) ??
-    (facts.allowance < 1 ? 'allowance' : null)
+    (facts.allowance < 1 ? 'allowance' : null) ??
+    (facts.budgetUsedUp ? 'budget' : null)
   );
 }
 
 /** The gates that may still shut between delivery and claim; the claim then closes the run as cancelled. */
-export function closedWhileWaiting(facts: Omit<GateFacts, 'allowance' | 'hop' | 'hopLimit'>): SuppressedReason | null {
+export function closedWhileWaiting(
+  facts: Omit<GateFacts, 'allowance' | 'budgetUsedUp' | 'hop' | 'hopLimit'>,
+): SuppressedReason | null {
   if (facts.roomClosed) return 'room_closed';
   if (!facts.isMember || !facts.onRoster) return 'not_a_member';
   if (facts.companySuspended) return 'suspended';

@@ -3,7 +3,21 @@
 import { typeid } from 'typeid-js';
 
 export type IdPrefix =
-  'co' | 'key' | 'mk' | 'agent' | 'room' | 'inv' | 'evt' | 'msg' | 'task' | 'mem' | 'wake' | 'run' | 'held' | 'sig';
+  | 'co'
+  | 'key'
+  | 'mk'
+  | 'agent'
+  | 'room'
+  | 'inv'
+  | 'evt'
+  | 'msg'
+  | 'task'
+  | 'mem'
+  | 'wake'
+  | 'run'
+  | 'audit'
+  | 'held'
+  | 'sig';
 
 /** A new id such as `msg_01kb7q…`, unique without asking anyone. */
 export function newId(prefix: IdPrefix): string {

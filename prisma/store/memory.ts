@@ -29,7 +29,10 @@ export function stageMemory(
     type: 'memory',
     author: entry.author,
     subjectId: memoryId,
-    data: memoryResource({ id: memoryId, roomId, ...entry, createdAt: null, deprecatedAt: null }, 'everyone'),
+    data: memoryResource(
+      { id: memoryId, roomId, ...entry, createdAt: null, deprecatedAt: null, redactedAt: null },
+      'everyone',
+    ),
   });
   return { memoryId, eventId };
 }
@@ -47,6 +50,7 @@ export function memoryResource(
     runId: string | null;
     createdAt: Date | null;
     deprecatedAt: Date | null;
+    redactedAt: Date | null;
   },
   reader: 'company' | 'everyone',
 ): Record<string, unknown> {
@@ -66,5 +70,6 @@ export function memoryResource(
     run: entry.runId,
     created_at,
     deprecated_at: entry.deprecatedAt?.toISOString() ?? null,
+    redacted_at: entry.redactedAt?.toISOString() ?? null,
   };
 }

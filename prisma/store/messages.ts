@@ -75,6 +75,7 @@ export async function stageMessage(
         runId: message.runId,
         refersTo: message.refersTo,
         createdAt: null,
+        redactedAt: null,
       }),
     }),
   });
@@ -217,6 +218,7 @@ export function messageResource(message: {
   refersTo: string | null;
   /** Null while it is being appended: the append writes it. */
   createdAt: Date | null;
+  redactedAt: Date | null;
 }): Record<string, unknown> {
   return {
     id: message.id,
@@ -231,6 +233,7 @@ export function messageResource(message: {
     run: message.runId,
     refers_to: message.refersTo,
     created_at: message.createdAt === null ? null : message.createdAt.toISOString(),
+    redacted_at: message.redactedAt?.toISOString() ?? null,
   };
 }
 

@@ -2,6 +2,7 @@
 
 import type { Rights, Right, SuppressedReason } from '../../workflows/contract';
 import { foldName } from './addressing';
+import { IS_USED_UP } from './budgets';
 import { Conflict, NotFound } from './errors';
 import { shutGate } from './gates';
 import { type SqlTx, type Tx } from './transaction';
@@ -25,6 +26,7 @@ export interface RosterAgent {
   readonly agentPaused: boolean;
   readonly companySuspended: boolean;
   readonly keyRejected: boolean;
+  readonly budgetUsedUp: boolean;
 }
 
 /** Rights as a company presets them. `careful` is the default. */
@@ -58,7 +60,7 @@ export async function loadRoster(reader: SqlTx, roomId: string): Promise<RosterA
     SELECT a.id AS "agentId", a.slug, a.name, a.company_id AS "companyId", a.always_on AS "alwaysOn",
            a.paused_at IS NOT NULL AS "agentPaused", c.suspended_at IS NOT NULL AS "companySuspended",
            (k.id IS NULL OR k.revoked_at IS NOT NULL OR k.rejected_version IS NOT DISTINCT FROM k.version)
-             AS "keyRejected"
+             AS "keyRejected", ${IS_USED_UP} AS "budgetUsedUp"
     FROM room_agents ra
     JOIN agents a ON a.id = ra.agent_id
     JOIN companies c ON c.id = a.company_id
@@ -79,6 +81,7 @@ export function gateOf(room: RoomForWrite, agent: RosterAgent, hop: number): Sup
     agentPaused: agent.agentPaused,
     keyRejected: agent.keyRejected,
     allowance: room.runAllowance,
+    budgetUsedUp: agent.budgetUsedUp,
     hop,
     hopLimit: room.hopLimit,
   });

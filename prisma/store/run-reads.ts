@@ -2,9 +2,12 @@
 
 import type { Ending } from '../../workflows/contract';
 import { Prisma } from '../generated/client';
+import type { PriceTable } from '../prices';
 import { NotFound } from './errors';
 import { pageOf, type Page, type PageRequest } from './paging';
+import { exactCount } from './request-usage';
 import type { Reader } from './transaction';
+import { runUsage } from './usage';
 import { equals, listIdsInRooms, roomsOf, type Viewer } from './viewer';
 
 export interface RunFilter {
@@ -36,6 +39,7 @@ export async function listRuns(
   viewer: Viewer,
   filter: RunFilter,
   page: PageRequest,
+  prices: PriceTable,
 ): Promise<Page<Record<string, unknown>>> {
   const conditions = [
     equals(Prisma.sql`t.agent_id`, filter.agent),
@@ -52,11 +56,16 @@ export async function listRuns(
     orderBy: { id: page.order },
   });
   const { rows, next } = pageOf(runs, page, (run) => run.id);
-  return { rows: rows.map((run) => runResource(run, viewer)), next };
+  return { rows: rows.map((run) => runResource(run, viewer, prices)), next };
 }
 
 /** One run, as the viewer may see it. @throws NotFound to who may not know of it */
-export async function loadRun(reader: Reader, viewer: Viewer, runId: string): Promise<Record<string, unknown>> {
+export async function loadRun(
+  reader: Reader,
+  viewer: Viewer,
+  runId: string,
+  prices: PriceTable,
+): Promise<Record<string, unknown>> {
   const run = await reader.run.findFirst({ where: { id: runId, room: roomsOf(viewer) }, omit: SHOWN });
   if (!run) throw new NotFound('no such run');
   // One after the other: in a transaction, Prisma would send what it includes at once over the one connection.
@@ -64,10 +73,10 @@ export async function loadRun(reader: Reader, viewer: Viewer, runId: string): Pr
   const steps = await reader.runStep.findMany({ where, ...LEDGER.steps });
   const requests = await reader.modelRequest.findMany({ where, ...LEDGER.requests });
   const held = await reader.heldAction.findMany({ where, ...LEDGER.held });
-  return runResource({ ...run, steps, requests, held }, viewer);
+  return runResource({ ...run, steps, requests, held }, viewer, prices);
 }
 
-function runResource(run: ListedRun | ShownRun, viewer: Viewer): Record<string, unknown> {
+function runResource(run: ListedRun | ShownRun, viewer: Viewer, prices: PriceTable): Record<string, unknown> {
   const reply = run.steps.find((step) => step.stepKey === 'reply' && step.state === 'done');
   const shown = {
     id: run.id,
@@ -116,18 +125,13 @@ function runResource(run: ListedRun | ShownRun, viewer: Viewer): Record<string, 
       code: request.code,
       http_status: request.httpStatus,
       provider_code: request.providerCode,
-      input_tokens: exactCount(request.inputTokens),
-      output_tokens: exactCount(request.outputTokens),
+      input_tokens: request.inputTokens === null ? null : exactCount(request.inputTokens),
+      output_tokens: request.outputTokens === null ? null : exactCount(request.outputTokens),
       named_wait_ms: request.namedWaitMs,
       claimed_at: request.claimedAt.toISOString(),
       ended_at: request.endedAt?.toISOString() ?? null,
     })),
+    usage: runUsage(run, prices),
     ...('manifest' in run && { manifest: run.manifest }),
   };
-}
-
-/** A count that loses nothing in JSON: a number while it is exact, text beyond 2^53. */
-function exactCount(count: bigint | null): number | string | null {
-  if (count === null) return null;
-  return count <= BigInt(Number.MAX_SAFE_INTEGER) ? Number(count) : count.toString();
 }

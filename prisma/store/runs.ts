@@ -249,15 +249,15 @@ export interface OwnRun {
 /**
  * Locks membership, roster and the run if this execution owns it, and reads what stands around it; undefined otherwise.
  *
- * Two statements: the first takes every lock, in the one order; the second then reads everything as it is. A single one
- * that had to wait for a lock would read the rest as it was before the wait.
+ * Two statements, sent together: the first takes every lock, in the one order; the second then reads everything as it is.
+ * A single one that had to wait for a lock would read the rest as it was before the wait.
  */
 export async function lockOwnRunAndSurroundings(
   tx: SqlTx,
   execution: Execution,
   runId: string,
 ): Promise<OwnRun | undefined> {
-  const locked = await tx.$queryRaw<unknown[]>`
+  const locking = tx.$queryRaw<unknown[]>`
     SELECT 1 AS locked
     FROM room_members m
     JOIN runs ON m.room_id = runs.room_id AND m.company_id = runs.company_id
@@ -265,8 +265,7 @@ export async function lockOwnRunAndSurroundings(
     WHERE runs.id = ${runId} AND runs.temporal_run_id = ${execution.temporalRunId}
       AND runs.workflow_id = ${execution.workflowId}
     FOR SHARE OF m, ra FOR NO KEY UPDATE OF runs`;
-  if (locked.length === 0) return undefined;
-  const [row] = await tx.$queryRaw<OwnRunRow[]>`
+  const reading = tx.$queryRaw<OwnRunRow[]>`
     SELECT runs.id, runs.agent_id AS "agentId", runs.message_id AS "messageId", runs.room_id AS "roomId",
            runs.company_id AS "companyId", runs.state, runs.ending, runs.on_crash AS "onCrash", runs.hop, runs.context,
            runs.reply, runs.reply_sha256 AS "replySha256", runs.rights,
@@ -287,6 +286,8 @@ export async function lockOwnRunAndSurroundings(
     JOIN room_members m ON m.room_id = runs.room_id AND m.company_id = runs.company_id
     JOIN room_agents ra ON ra.room_id = runs.room_id AND ra.agent_id = runs.agent_id
     WHERE runs.id = ${runId}`;
+  const [locked, [row]] = await Promise.all([locking, reading]);
+  if (locked.length === 0) return undefined;
   if (!row) throw new Error('a locked run is gone');
   return {
     run: row,

@@ -56,9 +56,12 @@ async function runDirectly<T>(pool: pg.Pool, work: (tx: SqlTx) => Promise<T>, li
   let lost: Error | undefined;
   let committing = false;
   try {
-    await client.query('BEGIN');
+    // Not waited for: it travels with the first statement, which fails if it does.
+    const begun = client.query('BEGIN');
+    begun.catch(() => undefined);
     if (limitMs !== undefined) await limitStatements(client, limitMs);
     const result = await work(sqlOn(client));
+    await begun;
     committing = true;
     // A transaction that failed inside is rolled back by COMMIT, without an error.
     const { command } = await client.query('COMMIT');

@@ -19,7 +19,8 @@ const TASK_COLUMNS = Prisma.sql`
   sender_name AS "senderName", sender_company_id AS "senderCompanyId", recipient_agent_id AS "recipientAgentId", goal,
   acceptance_criteria AS "acceptanceCriteria", priority, deadline, memory_refs AS "memoryRefs", attachments, state,
   result, response_message_id AS "responseMessageId", responded_at AS "respondedAt", verdict,
-  verdict_note AS "verdictNote", verdict_at AS "verdictAt", run_id AS "runId", created_at AS "createdAt"`;
+  verdict_note AS "verdictNote", verdict_at AS "verdictAt", run_id AS "runId", created_at AS "createdAt",
+  redacted_at AS "redactedAt"`;
 
 export interface TaskToSend {
   readonly sender: Author;
@@ -90,6 +91,7 @@ export async function stageTask(
         verdictAt: null,
         runId: task.runId,
         createdAt: null,
+        redactedAt: null,
       }),
     }),
   });
@@ -221,6 +223,7 @@ export function taskResource(task: Omit<Task, 'createdAt'> & { createdAt: Date |
     verdict_at: task.verdictAt?.toISOString() ?? null,
     run: task.runId,
     created_at: task.createdAt?.toISOString() ?? null,
+    redacted_at: task.redactedAt?.toISOString() ?? null,
   };
 }
 

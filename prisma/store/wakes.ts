@@ -1,10 +1,11 @@
 // Wakes: the outbox. A wake is delivered by a guarded update before its workflow is started; a start that fails or
 // whose dispatcher dies is due again within seconds.
 //
-//   pending ──gates, allowance──▶ delivered ──claim──▶ claimed
+//   pending ──gates, allowance, budget──▶ delivered ──claim──▶ claimed
 //      └──a gate is shut──▶ suppressed (final)
 
 import type { SuppressedReason } from '../../workflows/contract';
+import { findOverBudget, isBudgeted, lockBudgets, type BudgetFacts } from './budgets';
 import { RoomDraft } from './draft';
 import { shutGate, type GateFacts } from './gates';
 import { stageSuppressed } from './messages';
@@ -19,7 +20,7 @@ export interface DeliveredWake {
   readonly companyId: string;
 }
 
-interface DueWake extends DeliveredWake, Omit<GateFacts, 'allowance'> {
+interface DueWake extends DeliveredWake, Omit<GateFacts, 'allowance' | 'budgetUsedUp'>, BudgetFacts {
   readonly state: 'pending' | 'delivered';
 }
 
@@ -33,8 +34,9 @@ const UNCLAIMED_GRACE_SECONDS = 20;
  * Delivers up to `limit` pending wakes and returns those whose workflow is to be started now, with those delivered
  * earlier whose start was not acknowledged in time.
  *
- * Wakes locked by another dispatcher are passed over. Gates are checked, the allowance is spent and `delivered` is
- * written in one transaction, before anything is started; each wake is leased to this caller for a few seconds.
+ * Wakes locked by another dispatcher are passed over. Gates are checked, the allowance is spent, budgets are reserved and
+ * `delivered` is written in one transaction, before anything is started; each wake is leased to this caller for a few
+ * seconds.
  */
 export async function deliverWakes(db: Db, limit: number): Promise<DeliveredWake[]> {
   return inSqlTransaction(db, async (tx) => {
@@ -45,7 +47,9 @@ export async function deliverWakes(db: Db, limit: number): Promise<DeliveredWake
              m.left_at IS NULL AS "isMember", ra.removed_at IS NULL AS "onRoster",
              a.paused_at IS NOT NULL AS "agentPaused", c.suspended_at IS NOT NULL AS "companySuspended",
              (k.id IS NULL OR k.revoked_at IS NOT NULL OR k.rejected_version IS NOT DISTINCT FROM k.version)
-               AS "keyRejected"
+               AS "keyRejected",
+             a.tokens_per_day AS "agentTokensPerDay", c.tokens_per_day AS "companyTokensPerDay",
+             a.tokens_per_run AS "tokensPerRun"
       FROM wakes w
       JOIN rooms r ON r.id = w.room_id
       JOIN agents a ON a.id = w.agent_id
@@ -59,16 +63,23 @@ export async function deliverWakes(db: Db, limit: number): Promise<DeliveredWake
     if (due.length === 0) return [];
     const pending = due.filter((wake) => wake.state === 'pending');
     const suppressed = pending.flatMap((wake): Suppressed[] => {
-      const reason = shutGate({ ...wake, allowance: 1 });
+      const reason = shutGate({ ...wake, allowance: 1, budgetUsedUp: false });
       return reason === null ? [] : [{ ...wake, reason }];
     });
     const open = pending.filter((wake) => !suppressed.some((shut) => shut.id === wake.id));
     const again = due.filter((wake) => wake.state === 'delivered');
+    const budgeted = open.filter(isBudgeted);
+    const today = budgeted.length > 0 ? await lockBudgets(tx, budgeted) : null;
     // Suppressing writes into rooms too: all of them are then locked at once, in the one order, before any is written to.
-    if (suppressed.length > 0) await lockRooms(tx, pending);
-    const delivered = await lease(tx, open, again);
+    const allowances = suppressed.length > 0 || today !== null ? await lockRooms(tx, pending) : null;
+    const over = today && allowances ? findOverBudget(open, allowances, today) : null;
+    const within = over ? open.filter((wake) => !over.has(wake.id)) : open;
+    const delivered = await lease(tx, within, again, today?.day ?? null);
     const unpaid = open.filter((wake) => !delivered.has(wake.id));
-    await suppressWakes(tx, [...suppressed, ...unpaid.map((wake) => ({ ...wake, reason: 'allowance' as const }))]);
+    await suppressWakes(tx, [
+      ...suppressed,
+      ...unpaid.map((wake) => ({ ...wake, reason: over?.has(wake.id) ? ('budget' as const) : ('allowance' as const) })),
+    ]);
     return due.filter((wake) => delivered.has(wake.id));
   });
 }
@@ -117,17 +128,33 @@ export async function oldestWaits(db: Db): Promise<{ pendingSeconds: number | nu
 type Suppressed = DueWake & { reason: SuppressedReason };
 
 // One statement. The rooms' rows are locked in one order; under that lock each room's allowance is spent for as many of
-// its wakes, oldest first, as it still pays for. Returns the ids of the wakes to start.
-async function lease(tx: SqlTx, open: readonly DueWake[], again: readonly DueWake[]): Promise<Set<string>> {
-  const wanted = open.map((wake, n) => ({ id: wake.id, room_id: wake.roomId, n }));
+// its wakes, oldest first, as it still pays for, and those of them that have a budget reserve of it on `day`. Returns the
+// ids of the wakes to start.
+async function lease(
+  tx: SqlTx,
+  open: readonly DueWake[],
+  again: readonly DueWake[],
+  day: string | null,
+): Promise<Set<string>> {
+  const wanted = open.map((wake, n) => ({
+    id: wake.id,
+    room_id: wake.roomId,
+    n,
+    ...(isBudgeted(wake) && { reserve: wake.tokensPerRun }),
+  }));
   const leased = await tx.$queryRaw<{ id: string }[]>`
     WITH wanted AS (
-      SELECT id, room_id, row_number() OVER (PARTITION BY room_id ORDER BY n) AS place
-      FROM jsonb_to_recordset(${JSON.stringify(wanted)}::jsonb) AS x(id text, room_id text, n int)
+      SELECT id, room_id, reserve, row_number() OVER (PARTITION BY room_id ORDER BY n) AS place
+      FROM jsonb_to_recordset(${JSON.stringify(wanted)}::jsonb) AS x(id text, room_id text, n int, reserve bigint)
     ), locked AS (
       SELECT id, run_allowance FROM rooms WHERE id IN (SELECT room_id FROM wanted) ORDER BY id FOR NO KEY UPDATE
     ), paid AS (
-      SELECT w.id, w.room_id FROM wanted w JOIN locked r ON r.id = w.room_id WHERE w.place <= r.run_allowance
+      SELECT w.id, w.room_id, w.reserve FROM wanted w JOIN locked r ON r.id = w.room_id
+      WHERE w.place <= r.run_allowance
+    ), reserved AS (
+      INSERT INTO token_reservations (agent_id, message_id, company_id, day, reserved)
+      SELECT w.agent_id, w.message_id, w.company_id, ${day}::date, p.reserve
+      FROM paid p JOIN wakes w ON w.id = p.id WHERE p.reserve IS NOT NULL
     ), spent AS (
       UPDATE rooms SET run_allowance = run_allowance - p.n
       FROM (SELECT room_id, count(*)::int AS n FROM paid GROUP BY room_id) p WHERE rooms.id = p.room_id
@@ -139,10 +166,12 @@ async function lease(tx: SqlTx, open: readonly DueWake[], again: readonly DueWak
   return new Set(leased.map((wake) => wake.id));
 }
 
-async function lockRooms(tx: SqlTx, wakes: readonly DueWake[]): Promise<void> {
-  await tx.$queryRaw`
-    SELECT 1 AS locked FROM rooms WHERE id = ANY(${wakes.map((wake) => wake.roomId)}::text[])
+// Locks the rooms of these wakes in the one order, and returns the allowance that each has left.
+async function lockRooms(tx: SqlTx, wakes: readonly DueWake[]): Promise<Map<string, number>> {
+  const rooms = await tx.$queryRaw<{ id: string; allowance: number }[]>`
+    SELECT id, run_allowance AS allowance FROM rooms WHERE id = ANY(${wakes.map((wake) => wake.roomId)}::text[])
     ORDER BY id FOR NO KEY UPDATE`;
+  return new Map(rooms.map((room) => [room.id, room.allowance]));
 }
 
 async function suppressWakes(tx: SqlTx, suppressed: readonly Suppressed[]): Promise<void> {

@@ -28,7 +28,7 @@ interface Scale {
 }
 
 const WHOLE: Scale = {
-  warmUp: 20,
+  warmUp: 150,
   idleSeconds: 5,
   latency: { rounds: 150, mostMs: 75_000 },
   perRun: { rounds: 3, runs: 12 },
@@ -37,7 +37,7 @@ const WHOLE: Scale = {
 };
 
 const QUICK: Scale = {
-  warmUp: 8,
+  warmUp: 60,
   idleSeconds: 2,
   latency: { rounds: 30, mostMs: 15_000 },
   perRun: { rounds: 1, runs: 10 },

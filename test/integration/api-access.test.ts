@@ -29,6 +29,8 @@ const MAY: Readonly<Record<string, string>> = {
   'POST /v1/companies': 'O',
   'GET /v1/companies': 'O',
   'GET /v1/companies/:company': 'OAMSG',
+  'PATCH /v1/companies/:company': 'A',
+  'GET /v1/companies/:company/usage': 'AMSG',
   'POST /v1/companies/:company/suspend': 'O',
   'POST /v1/companies/:company/resume': 'O',
   'POST /v1/keys': 'A',
@@ -52,9 +54,13 @@ const MAY: Readonly<Record<string, string>> = {
   'POST /v1/rooms/:room/invitations': 'A',
   'POST /v1/rooms/:room/members': 'A',
   'GET /v1/rooms/:room/members': 'AMSG',
+  'DELETE /v1/rooms/:room/members/:company': 'A',
+  'POST /v1/rooms/:room/close': 'A',
   'POST /v1/rooms/:room/roster': 'A',
   'GET /v1/rooms/:room/roster': 'AMSG',
   'PATCH /v1/rooms/:room/roster/:agent': 'A',
+  'DELETE /v1/rooms/:room/roster/:agent': 'A',
+  'POST /v1/rooms/:room/redactions': 'A',
   'POST /v1/rooms/:room/events': 'AMSG',
   'GET /v1/rooms/:room/events': 'AMSG',
   'GET /v1/rooms/:room/messages': 'AMSG',
@@ -67,6 +73,17 @@ const MAY: Readonly<Record<string, string>> = {
   'GET /v1/wakes/:wake': 'AMSG',
   'GET /v1/runs': 'AMSG',
   'GET /v1/runs/:run': 'AMSG',
+  'GET /v1/rooms/:room/usage': 'AMSG',
+  'GET /v1/agents/:agent/usage': 'AMSG',
+  'GET /v1/audit': 'A',
+  'GET /v1/held-actions': 'AMSG',
+  'GET /v1/held-actions/:held_action': 'AMSG',
+  'POST /v1/held-actions/:held_action/decision': 'AM',
+  'POST /v1/runs/:run/cancel': 'AM',
+  'POST /v1/runs/:run/ask-again': 'AMSG',
+  'POST /v1/wakes/:wake/ask-again': 'AMSG',
+  'POST /v1/rooms/:room/pause': 'AM',
+  'POST /v1/rooms/:room/resume': 'AM',
 };
 
 const PREFIX = {
@@ -80,6 +97,7 @@ const PREFIX = {
   entry: 'mem',
   wake: 'wake',
   run: 'run',
+  held_action: 'held',
 } as const;
 
 function withUnknownIds(path: string): string {

@@ -34,6 +34,7 @@ describe('when something breaks', () => {
     secretBox: api.secretBox,
     providers: new Map<string, string>(),
     allowedModelHosts: [],
+    prices: new Map(),
     log,
   });
   const connect = (url: string) =>

@@ -154,6 +154,13 @@ test('a run shows its ledger to its own company, and to others that it was', asy
         output_tokens: '9007199254740993',
       }),
     ],
+    usage: {
+      requests: 2,
+      input_tokens: 3_000_000_000,
+      output_tokens: '9007199254740993',
+      uncounted_requests: 0,
+      money: { amounts: null, unpriced_requests: 1 },
+    },
   });
   // Exact on the wire, not only after parsing.
   expect(own.text).toContain('"input_tokens":3000000000');

@@ -109,7 +109,7 @@ describe('a Postgres that goes away under twenty requests and a pool of two', ()
     const secretBox = createSecretBox([{ id: 'test', key: Buffer.alloc(32, 7) }]);
     const providers = new Map([['openai', 'https://api.openai.com/v1']]);
     const log = pino({ level: 'silent' });
-    const served = await serveApi({ db, secretBox, providers, allowedModelHosts: [], log });
+    const served = await serveApi({ db, secretBox, providers, allowedModelHosts: [], prices: new Map(), log });
     opened.push(() => served.close());
     const operatorKey = (await ensureOperatorKey(db, undefined)) as string;
     const client = (token?: string) => createClient(served.url, token);

@@ -2,6 +2,7 @@
 // claim. A CHECK without a case here fails the test, so that none is believed and never tried.
 
 import pg from 'pg';
+import { AUDIT_ACTIONS } from '../../prisma/store/audit';
 import {
   ACTION_KINDS,
   DECISIONS,
@@ -164,6 +165,24 @@ const VALID: Readonly<Record<string, Row>> = {
   },
   run_steps: { run_id: 'run_1', step_key: 'reply', position: 0, kind: 'reply', state: 'done' },
   model_requests: { run_id: 'run_1', number: 1 },
+  token_reservations: {
+    agent_id: 'agent_1',
+    message_id: 'msg_1',
+    company_id: 'company_1',
+    day: '2026-11-29',
+    reserved: 1,
+  },
+  audit_entries: {
+    id: 'audit_1',
+    company_id: 'company_1',
+    actor_kind: 'person',
+    actor_id: 'key_1',
+    actor_name: 'Grace',
+    actor_company_id: 'company_1',
+    action: 'room.created',
+    subject_id: 'room_1',
+    details: '{}',
+  },
   held_actions: {
     id: 'held_1',
     run_id: 'run_1',
@@ -200,6 +219,8 @@ const UNIQUE: Readonly<Record<string, Row>> = {
   runs: { id: 'run_2', message_id: 'msg_2', wake_id: 'wake_2' },
   run_steps: { step_key: 'memory', kind: 'memory' },
   model_requests: { number: 2 },
+  token_reservations: { message_id: 'msg_2' },
+  audit_entries: { id: 'audit_2' },
   held_actions: { id: 'held_2', step_key: 'memory', kind: 'memory' },
   run_signals: { id: 'sig_2' },
 };
@@ -237,6 +258,13 @@ const CLOSED_SETS: readonly {
     column: 'provider',
     values: ['openai_compatible', 'openai', 'anthropic'],
   },
+  {
+    constraint: 'audit_entries_actor_kind_is_known',
+    column: 'actor_kind',
+    values: ['operator', 'person'],
+    with: (kind) => ({ actor_company_id: kind === 'operator' ? null : 'company_1' }),
+  },
+  { constraint: 'audit_entries_action_is_known', column: 'action', values: AUDIT_ACTIONS },
   { constraint: 'rooms_on_crash_is_known', column: 'on_crash', values: ON_CRASH },
   { constraint: 'room_members_role_is_known', column: 'role', values: ['host', 'guest'] },
   ...ACTION_KINDS.map((kind) => ({
@@ -457,6 +485,13 @@ const REFUSED: Readonly<Record<string, readonly Row[]>> = {
   run_steps_position_is_bounded: [{ position: -1 }, { position: 101 }],
   model_requests_number_at_most_three: [{ number: 0 }, { number: MODEL_REQUESTS_LIMIT + 1 }],
   model_requests_ended_at_exactly_unless_in_flight: [{ ended_at: NOW }, { outcome: 'answered' }],
+  audit_entries_actor_company_exactly_unless_operator: [{ actor_company_id: null }, { actor_kind: 'operator' }],
+  companies_tokens_per_day_is_no_debt: [{ tokens_per_day: -1 }],
+  agents_tokens_per_day_is_no_debt: [{ tokens_per_day: -1 }],
+  agents_tokens_per_run_is_positive: [{ tokens_per_run: 0 }],
+  token_reservations_reserved_is_positive: [{ reserved: 0 }],
+  token_reservations_settled_is_no_debt: [{ settled: -1, settled_at: NOW }],
+  token_reservations_settled_at_exactly_when_settled: [{ settled: 1 }, { settled_at: NOW }],
 };
 
 /** Rows that look close to a refused one and are right. */

@@ -197,6 +197,21 @@ describe('who decides', () => {
     });
   });
 
+  test('the audit says once who decided what, however often it was said', async () => {
+    const run = await heldRun(world, HOLD_SEND);
+    const { id, sha256 } = (await heldOf(world, run.id)).get('task_send:1')!;
+    for (const key of [door.host.member, door.host.admin]) await decide(world, key, run.id, 'task_send:1', 'decline');
+    const { body } = await door.host.admin.get(`/v1/audit?subject=${id}`);
+    expect(body.data).toMatchObject([
+      {
+        action: 'held_action.declined',
+        actor: { id: door.host.member.keyId },
+        room: world.roomId,
+        details: { run: run.id, step: 'task_send:1', hash: sha256 },
+      },
+    ]);
+  });
+
   test('a decider named in the body is refused; the signed-in person is the one', async () => {
     const run = await heldRun(world, HOLD_SEND);
     const action = (await heldOf(world, run.id)).get('task_send:1')!;
@@ -393,6 +408,20 @@ describe('carrying out', () => {
     });
     expect(await world.db.message.count({ where: { runId: run.id } })).toBe(0);
     expect(await holdStates(world, run.id)).toEqual({ reply: 'superseded' });
+  });
+
+  test('redacting what was carried out erases the frozen action too', async () => {
+    const run = await heldRun(world, { reply: 'hold' }, { reply: 'to be erased' });
+    await decide(world, door.host.member, run.id, 'reply', 'approve');
+    await acting(run).postReply({ run: run.id, step: 'reply' });
+    const { id } = await world.db.message.findFirstOrThrow({ where: { runId: run.id } });
+    expect((await door.host.admin.post(`/v1/rooms/${world.roomId}/redactions`, { subject: id })).status).toBeLessThan(
+      300,
+    );
+    const action = (await heldOf(world, run.id)).get('reply')!;
+    expect(action).toMatchObject({ action: null, state: 'executed' });
+    const { body } = await door.host.member.get(`/v1/held-actions/${action.id}`);
+    expect(body).toMatchObject({ action: null, hash: action.sha256, state: 'executed' });
   });
 
   test('twice, by attempts at the same time: once', async () => {

@@ -6,6 +6,7 @@ import type { AddressInfo } from 'node:net';
 import pino from 'pino';
 import { createApp, type ApiDeps } from '../../api/app';
 import { connectDatabase, type Database } from '../../prisma/client';
+import type { PriceTable } from '../../prisma/prices';
 import { createSecretBox, type SecretBox } from '../../prisma/secret-box';
 import { ensureOperatorKey } from '../../prisma/store/keys';
 import type { Db } from '../../prisma/store/transaction';
@@ -41,6 +42,8 @@ export interface TestApi {
   readonly databaseUrl: string;
   readonly secretBox: SecretBox;
   readonly operatorKey: string;
+  /** What its routes were made of. */
+  readonly routeDeps: ApiDeps;
   /** Everything that the API logged so far, as text. */
   logged(): string;
   client(token?: string): ApiClient;
@@ -50,6 +53,7 @@ export interface TestApi {
 export interface TestApiOptions {
   readonly providers?: Readonly<Record<string, string>>;
   readonly allowedModelHosts?: readonly string[];
+  readonly prices?: PriceTable;
 }
 
 /** Starts the API on a free port, on a fresh database. */
@@ -64,13 +68,15 @@ export async function startTestApi(options: TestApiOptions = {}): Promise<TestAp
   });
   const secretBox = createSecretBox([{ id: 'test', key: randomBytes(32) }]);
   const lines: string[] = [];
-  const served = await serveApi({
+  const routeDeps: ApiDeps = {
     db: database.prisma,
     secretBox,
     providers: new Map(Object.entries(options.providers ?? { openai: 'https://api.openai.com/v1' })),
     allowedModelHosts: options.allowedModelHosts ?? [],
+    prices: options.prices ?? new Map(),
     log: pino({ level: 'debug' }, { write: (line: string) => void lines.push(line) }),
-  });
+  };
+  const served = await serveApi(routeDeps);
   const operatorKey = await ensureOperatorKey(database.prisma, undefined);
   if (operatorKey === null) throw new Error('a fresh database had an operator key');
   const { url } = served;
@@ -81,6 +87,7 @@ export async function startTestApi(options: TestApiOptions = {}): Promise<TestAp
     databaseUrl: test.url,
     secretBox,
     operatorKey,
+    routeDeps,
     logged: () => lines.join(''),
     client: (token) => createClient(url, token),
     close: async () => {

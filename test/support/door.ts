@@ -34,6 +34,7 @@ export async function openDoor(world: World, db: Db = world.db): Promise<Door> {
     secretBox: createSecretBox([{ id: 'test', key: randomBytes(32) }]),
     providers: new Map([['openai', 'https://api.openai.com/v1']]),
     allowedModelHosts: [],
+    prices: new Map(),
     log: pino({ level: 'silent' }),
   });
   const holderOf = async (key: KeyToCreate): Promise<Holder> => {

@@ -91,8 +91,10 @@ export async function startTestWorker(
     shutdownGraceTime: '5s',
   });
   const running = worker.run();
+  const starter = new Client({ connection: native, namespace: 'default' });
+  const onStartFailed = (_: unknown, error: unknown): void => console.error(error);
   const dispatch = async (): Promise<boolean> =>
-    (await dispatchOnce({ db: world.db, client, taskQueue, onStartFailed: (_, error) => console.error(error) })).full;
+    (await dispatchOnce({ db: world.db, client: starter, eager: true, taskQueue, onStartFailed })).full;
   const loop = createLoop({ runOnce: dispatch, intervalMs: 50, onError: (error) => console.error(error) });
   const signal = async (): Promise<boolean> =>
     (await deliverSignals({ db: world.db, client, onSignalFailed: (_, error) => console.error(error) })).full;

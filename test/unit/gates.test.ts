@@ -12,6 +12,7 @@ const OPEN: GateFacts = {
   agentPaused: false,
   keyRejected: false,
   allowance: 1,
+  budgetUsedUp: false,
   hop: 8,
   hopLimit: 8,
 };
@@ -27,6 +28,7 @@ const GATES: readonly (readonly [Partial<GateFacts>, SuppressedReason])[] = [
   [{ keyRejected: true }, 'key_rejected'],
   [{ hop: 9 }, 'hop_limit'],
   [{ allowance: 0 }, 'allowance'],
+  [{ budgetUsedUp: true }, 'budget'],
 ];
 
 test('a wake passes at the hop limit with one run of the allowance left', () => {
@@ -46,9 +48,9 @@ test('of all gates that are shut at once, the first one in order gives the reaso
   }
 });
 
-test('hops and the allowance, spent at delivery, do not shut between delivery and claim; every other gate does', () => {
+test('hops, the allowance and budgets, spent at delivery, do not shut between delivery and claim; every other gate does', () => {
   for (const [facts, reason] of GATES) {
-    const isSpent = reason === 'hop_limit' || reason === 'allowance';
+    const isSpent = reason === 'hop_limit' || reason === 'allowance' || reason === 'budget';
     expect(closedWhileWaiting({ ...OPEN, ...facts })).toBe(isSpent ? null : reason);
   }
 });

@@ -170,7 +170,7 @@ test('a run that failed is not answered for by another delivery; the same words 
     });
   }
   const viewer = { companyId: world.host.id, agentId: null };
-  expect(await loadRun(world.db, viewer, failed.id)).toMatchObject({
+  expect(await loadRun(world.db, viewer, failed.id, new Map())).toMatchObject({
     state: 'closed',
     ending: 'refused',
     posted: null,

@@ -93,7 +93,14 @@ describe('a message whose wake cannot be started', () => {
       opened.push(() => place.close());
       await startService({ ...workerEnv(place, 'away'), TEMPORAL_ADDRESS: server.address });
       const log = pino({ level: 'silent' });
-      const deps = { db: place.db, secretBox: place.secretBox, providers: new Map(), allowedModelHosts: [], log };
+      const deps = {
+        db: place.db,
+        secretBox: place.secretBox,
+        providers: new Map(),
+        allowedModelHosts: [],
+        prices: new Map(),
+        log,
+      };
       const api = await serveApi(deps);
       opened.push(() => api.close());
       const key = { kind: 'service', name: 'a door', companyId: place.host.id } as const;

@@ -52,6 +52,8 @@ test('a run that only replies takes 3 activities, at most 25 events, 4 kB of his
   expect(events?.filter((event) => event.activityTaskScheduledEventAttributes)).toHaveLength(3);
   expect(events?.length).toBeLessThanOrEqual(25);
   expect(await until('the size of the history', async () => (await handle.describe()).historySize)).toBeLessThan(4_096);
+  // The dispatcher's own worker got the first workflow task with the answer to the start.
+  expect(events?.[0]?.workflowExecutionStartedEventAttributes?.eagerExecutionAccepted).toBe(true);
   expect(spent).toBeGreaterThan(8);
   expect(spent).toBeLessThanOrEqual(20);
 });

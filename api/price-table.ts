@@ -1,0 +1,58 @@
+// The operator's price table: JSON by a model's name, in the environment itself or in the file that it names.
+
+import { readFileSync } from 'node:fs';
+import { z } from 'zod';
+import { parseMicros, PRICE_DECIMALS, type PriceTable } from '../prisma/prices';
+
+const price = z.union([z.string(), z.number()], 'a decimal, at least 0').transform((given, context) => {
+  // A JSON number's shortest text is the decimal that was written, up to far more digits than a price has.
+  const micros = parseMicros(String(given));
+  if (micros !== null) return micros;
+  context.addIssue({ code: 'custom', message: `a decimal, at least 0, of at most ${PRICE_DECIMALS} decimals` });
+  return z.NEVER;
+});
+
+const table = z.record(
+  z.string().min(1).max(200),
+  z.strictObject(
+    {
+      input_per_million: price,
+      output_per_million: price,
+      currency: z.string('a currency such as USD').regex(/^[A-Z]{3}$/, 'a currency such as USD'),
+    },
+    '{"input_per_million", "output_per_million", "currency"}',
+  ),
+  'an object of prices by model',
+);
+
+/** Reads a price table. @throws Error that says where it is wrong, and repeats no value of it */
+export function readPriceTable(setting: string): PriceTable {
+  const parsed = table.safeParse(parseJson(setting.trimStart().startsWith('{') ? setting : readFile(setting)));
+  if (!parsed.success) {
+    const [issue] = parsed.error.issues;
+    const place = (issue?.path ?? []).map(String).join(' / ');
+    throw new Error(`${place === '' ? '' : `at ${place}: `}${issue?.message ?? 'prices by model'}`);
+  }
+  return new Map(
+    Object.entries(parsed.data).map(([model, { input_per_million, output_per_million, currency }]) => [
+      model,
+      { inputMicros: input_per_million, outputMicros: output_per_million, currency },
+    ]),
+  );
+}
+
+function readFile(path: string): string {
+  try {
+    return readFileSync(path, 'utf8');
+  } catch {
+    throw new Error('JSON, or the path of a file that can be read');
+  }
+}
+
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    throw new Error('prices by model, in JSON');
+  }
+}

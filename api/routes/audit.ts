@@ -1,0 +1,26 @@
+// Who did what, and when, for a company's admins.
+
+import { AUDIT_ACTIONS, auditResource, listAudit } from '../../prisma/store/audit';
+import { readRoute, type Route } from '../route';
+import { idOf, instant, label, oneOf } from '../schemas/fields';
+import { listBody, listQuery, pageRequest } from '../schemas/lists';
+
+export const auditRoutes: readonly Route[] = [
+  readRoute({
+    path: '/v1/audit',
+    who: 'admin',
+    query: listQuery('audit').extend({
+      action: oneOf(AUDIT_ACTIONS).optional(),
+      subject: label.optional(),
+      room: idOf('room').optional(),
+      since: instant.optional(),
+      until: instant.optional(),
+    }),
+    async handle(db, { caller, query }) {
+      const { action, subject, room, since, until } = query;
+      const filter = { action, subject, room, since, until };
+      const entries = await listAudit(db, caller.companyId, filter, pageRequest(query));
+      return { status: 200, body: listBody(entries, auditResource) };
+    },
+  }),
+];

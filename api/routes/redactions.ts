@@ -1,0 +1,25 @@
+// Redaction: the content goes, and that it was written stays.
+
+import { redact } from '../../prisma/store/redaction';
+import { authorOf } from '../callers';
+import { writeRoute, type Route } from '../route';
+import { redactionBody } from '../schemas/bodies';
+
+export const redactionRoutes: readonly Route[] = [
+  writeRoute({
+    method: 'post',
+    path: '/v1/rooms/:room/redactions',
+    who: 'admin',
+    body: redactionBody,
+    audit: ({ ids }, { subject, kind }) => ({
+      action: 'redaction.made',
+      subject: String(subject),
+      room: ids.room,
+      details: { kind },
+    }),
+    async handle(tx, { caller, ids, body }) {
+      const { subject, kind, redactedAt } = await redact(tx, ids.room, authorOf(caller), body.subject);
+      return { status: 200, body: { room: ids.room, subject, kind, redacted_at: redactedAt.toISOString() } };
+    },
+  }),
+];

@@ -1,0 +1,66 @@
+// What was used: of a room at a glance, of an agent, of a company, over the last 24 hours or any stated time.
+
+import { loadOwnAgent } from '../../prisma/store/agents';
+import { loadBudgetToday } from '../../prisma/store/budgets';
+import { loadCompany } from '../../prisma/store/companies';
+import { NotAllowed, NotFound } from '../../prisma/store/errors';
+import { viewRoom } from '../../prisma/store/rooms';
+import type { Reader } from '../../prisma/store/transaction';
+import { loadOwnUsage, loadRoomUsage, loadWindow, type UsageWindow } from '../../prisma/store/usage';
+import { viewerOf } from '../callers';
+import { Problem } from '../problems';
+import { readRoute, type ApiDeps, type Route } from '../route';
+import { usageQuery } from '../schemas/usage';
+
+export function usageRoutes({ prices }: Pick<ApiDeps, 'prices'>): readonly Route[] {
+  return [
+    readRoute({
+      path: '/v1/rooms/:room/usage',
+      who: 'company',
+      query: usageQuery,
+      async handle(db, { caller, ids, query }) {
+        await viewRoom(db, viewerOf(caller), ids.room);
+        const window = await windowOf(db, query);
+        return { status: 200, body: await loadRoomUsage(db, caller.companyId, ids.room, window, prices) };
+      },
+    }),
+    readRoute({
+      path: '/v1/agents/:agent/usage',
+      who: 'company',
+      query: usageQuery,
+      async handle(db, { caller, ids, query }) {
+        const agent = await loadOwnAgent(db, caller.companyId, ids.agent);
+        // An agent sees the rooms that it is in; what others of its company do elsewhere is not its own.
+        if (caller.kind === 'agent' && caller.agentId !== agent.id) {
+          throw new NotAllowed('this needs the key of a person, a service or this agent');
+        }
+        const usage = await loadOwnUsage(db, caller.companyId, { agent: agent.id }, await windowOf(db, query), prices);
+        const budget = await loadBudgetToday(db, 'agent_id', agent.id, agent.tokensPerDay);
+        return { status: 200, body: { ...usage, budget } };
+      },
+    }),
+    readRoute({
+      path: '/v1/companies/:company/usage',
+      who: 'company',
+      query: usageQuery,
+      async handle(db, { caller, ids, query }) {
+        if (caller.companyId !== ids.company) throw new NotFound('no such company');
+        if (caller.kind === 'agent') throw new NotAllowed('this needs the key of a person or a service');
+        const { id, tokensPerDay } = await loadCompany(db, ids.company);
+        const usage = await loadOwnUsage(db, id, { company: id }, await windowOf(db, query), prices);
+        return { status: 200, body: { ...usage, budget: await loadBudgetToday(db, 'company_id', id, tokensPerDay) } };
+      },
+    }),
+  ];
+}
+
+async function windowOf(
+  db: Reader,
+  query: { since?: Date | undefined; until?: Date | undefined },
+): Promise<UsageWindow> {
+  const window = await loadWindow(db, query.since, query.until);
+  if (window.since < window.until) return window;
+  throw new Problem('invalid_input', 'a time before until, which is now where it is not given', {
+    place: { parameter: 'since' },
+  });
+}

@@ -1,0 +1,6 @@
+// What the routes of usage take.
+
+import { z } from 'zod';
+import { instant } from './fields';
+
+export const usageQuery = z.strictObject({ since: instant.optional(), until: instant.optional() });

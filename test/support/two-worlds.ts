@@ -1,0 +1,225 @@
+// Two worlds that differ only in what one company keeps to itself, and everything that the other company can read of each.
+// If the two readings are the same, nothing private shows: no text, no count, no order, no reason.
+
+import { allRoutes } from '../../api/app';
+import { claimMessage } from '../../prisma/store/claims';
+import { claimRequest, endRequest } from '../../prisma/store/model-requests';
+import { closeRun } from '../../prisma/store/runs';
+import { deliverWakes } from '../../prisma/store/wakes';
+import { renderContext } from '../../activities/context/render';
+import { expectStatus, setUpRoom, type ApiAnswer, type ApiClient, type Json, type TestApi, type TestRoom } from './api';
+import { answered, LIMITS, newExecution, NO_FACTS } from './store-runs';
+
+/** What tells the two worlds apart. */
+export type Side = 0 | 1;
+
+/** One thing that happens in both worlds; `secret` differs between them and is nobody's but Larkspur's. */
+export type Happening =
+  | { readonly what: 'say'; readonly to: 'scribe' | 'scout' | 'nobody' }
+  | { readonly what: 'remember'; readonly visibility: 'shared' | 'private' }
+  | { readonly what: 'send_task'; readonly to: 'scribe' | 'scout' }
+  | { readonly what: 'instruct' }
+  | { readonly what: 'shut' }
+  | { readonly what: 'reopen' }
+  | { readonly what: 'add_keys' }
+  | { readonly what: 'limit' }
+  | { readonly what: 'rights' }
+  | { readonly what: 'run'; readonly comes: 'reply' | 'refused' | 'cancelled' };
+
+/** A room of Larkspur in which everything happens in order, its secrets on one side. */
+export async function playOut(
+  api: TestApi,
+  suffix: string,
+  side: Side,
+  program: readonly Happening[],
+): Promise<TestRoom> {
+  const room = await setUpRoom(api, { suffix });
+  const { larkspur } = room;
+  for (const [index, happening] of program.entries()) await happen(api, room, happening, side, index);
+  await deliverWakes(api.db, 100);
+  await expectStatus(201, larkspur.member.post(`${room.path}/events`, { type: 'message', text: 'the end' }));
+  return room;
+}
+
+async function happen(api: TestApi, room: TestRoom, happening: Happening, side: Side, index: number): Promise<void> {
+  const { larkspur } = room;
+  const secret = side === 0 ? `azure-${index}` : `crimson-${index} is longer`;
+  const post = (body: object): Promise<Json> => expectStatus(201, larkspur.member.post(`${room.path}/events`, body));
+  const agent = `/v1/agents/${larkspur.agentId}`;
+  switch (happening.what) {
+    case 'say':
+      await post({ type: 'message', text: happening.to === 'nobody' ? 'well' : `@${happening.to} hello` });
+      return;
+    case 'remember': {
+      const kept = { category: side === 0 ? 'fact' : 'decision', content: secret, tags: side === 0 ? [secret] : [] };
+      const told = { category: 'fact', content: `line ${index}`, tags: ['told'] };
+      const { visibility } = happening;
+      await post({ type: 'memory', visibility, ...(visibility === 'private' ? kept : told) });
+      return;
+    }
+    case 'send_task':
+      await post({ type: 'task', to: happening.to, goal: `goal ${index}` });
+      return;
+    case 'instruct':
+      await expectStatus(200, larkspur.admin.patch(agent, { instructions: secret, model: `model-${side}` }));
+      return;
+    case 'shut':
+      if (side === 0) await expectStatus(200, larkspur.member.post(`${agent}/pause`));
+      else await expectStatus(200, larkspur.admin.patch(agent, { tokens_per_day: 0 }));
+      return;
+    case 'reopen':
+      if (side === 0) await expectStatus(200, larkspur.member.post(`${agent}/resume`));
+      else await expectStatus(200, larkspur.admin.patch(agent, { tokens_per_day: null }));
+      return;
+    case 'add_keys':
+      for (let n = 0; n <= side; n += 1) {
+        await expectStatus(201, larkspur.admin.post('/v1/keys', { kind: 'service', name: secret }));
+        const key = { name: secret, key: `sk-secret-${side}-0123456789`, provider: 'openai' };
+        await expectStatus(201, larkspur.admin.post('/v1/model-keys', key));
+      }
+      return;
+    case 'limit':
+      await expectStatus(
+        200,
+        larkspur.admin.patch(`/v1/companies/${larkspur.id}`, { tokens_per_day: 10_000_000 + side }),
+      );
+      return;
+    case 'rights': {
+      const rights = { memory: side === 0 ? 'go' : 'refuse' };
+      const seat = `${room.path}/roster/${larkspur.agentId}`;
+      await expectStatus(200, larkspur.admin.patch(seat, { rights, private_memory: side === 0 }));
+      return;
+    }
+    case 'run':
+      return run(api, room, happening.comes, side, secret);
+  }
+}
+
+// A run of Larkspur's agent, carried out through the store. What it came to is the same on both sides; how is not.
+async function run(api: TestApi, room: TestRoom, comes: 'reply' | 'refused' | 'cancelled', side: Side, secret: string) {
+  const { larkspur } = room;
+  await expectStatus(200, larkspur.member.post(`/v1/agents/${larkspur.agentId}/resume`));
+  await expectStatus(200, larkspur.admin.patch(`/v1/agents/${larkspur.agentId}`, { tokens_per_day: null }));
+  const text = '@scribe please';
+  const { id } = await expectStatus(201, larkspur.member.post(`${room.path}/events`, { type: 'message', text }));
+  await deliverWakes(api.db, 100);
+  const wake = { agentId: larkspur.agentId, messageId: id };
+  const execution = newExecution(larkspur.agentId, id);
+  const claim = await claimMessage(api.db, execution, wake, LIMITS);
+  if (claim.kind !== 'granted') throw new Error(`not granted: ${claim.kind}`);
+  const { runId } = claim;
+  const request = await claimRequest(api.db, execution, runId, renderContext);
+  if (request.kind !== 'send') throw new Error(`not to be sent: ${request.kind}`);
+  switch (comes) {
+    case 'reply': {
+      const memory = { category: 'fact', content: secret, tags: [], visibility: 'private' } as const;
+      const tokens = { inputTokens: 10 + side, outputTokens: 20 + side };
+      const reply = { ...answered({ reply: null, memory: side === 0 ? null : memory }), ...tokens };
+      await endRequest(api.db, execution, runId, request.number, reply, request.target);
+      await closeRun(api.db, execution, runId, { kind: 'cancelled' }, { by: 'somebody', why: secret });
+      return;
+    }
+    case 'refused': {
+      const code = side === 0 ? ('quota' as const) : ('unknown_model' as const);
+      const facts = {
+        ...NO_FACTS,
+        outcome: 'refused' as const,
+        code,
+        httpStatus: 400 + side,
+        providerCode: `c${side}`,
+      };
+      await endRequest(api.db, execution, runId, request.number, facts, request.target);
+      await closeRun(api.db, execution, runId, { kind: 'ended' });
+      return;
+    }
+    case 'cancelled':
+      await closeRun(api.db, execution, runId, { kind: 'cancelled' }, { by: `by-${side}`, why: secret });
+  }
+}
+
+/** Every id of a kind that exists, whoever may know of it. */
+async function knownIds(api: TestApi, room: TestRoom): Promise<Record<string, string[]>> {
+  const { db } = api;
+  const where = { roomId: room.id };
+  const companyId = { in: [room.larkspur.id, room.tamarack.id] };
+  const ids = (rows: readonly { id: string }[]): string[] => rows.map((row) => row.id).sort();
+  return {
+    company: [room.larkspur.id, room.tamarack.id],
+    agent: [room.larkspur.agentId, room.tamarack.agentId],
+    room: [room.id],
+    // Those set up first, of which both worlds have as many.
+    key: ids(await db.apiKey.findMany({ where: { companyId }, orderBy: { id: 'asc' } })).slice(0, 8),
+    model_key: [room.larkspur.modelKeyId, room.tamarack.modelKeyId],
+    message: ids(await db.message.findMany({ where })),
+    task: ids(await db.task.findMany({ where })),
+    entry: ids(await db.memoryEntry.findMany({ where })),
+    wake: ids(await db.wake.findMany({ where })),
+    run: ids(await db.run.findMany({ where })),
+  };
+}
+
+/** Queries that look closer than the bare list. */
+const QUERIES: Readonly<Record<string, readonly string[]>> = {
+  '/v1/rooms/:room/memory': [
+    '?deprecated=true',
+    '?category=fact',
+    '?category=decision',
+    '?order=desc&limit=1',
+    '?q=azure',
+    '?q=crimson',
+    '?tag=azure',
+  ],
+  '/v1/runs': ['?ending=refused', '?ending=cancelled', '?state=closed&order=desc'],
+  '/v1/wakes': ['?state=suppressed', '?state=claimed'],
+};
+
+/**
+ * Everything that Tamarack's keys can read: every GET of the route table for every id there is, with what is particular to a
+ * world (ids, times, names with its suffix) replaced by the place where it first appeared.
+ */
+export async function readAll(api: TestApi, room: TestRoom, suffix: string): Promise<string[]> {
+  const known = await knownIds(api, room);
+  const routes = allRoutes(api.routeDeps).filter((route) => route.method === 'get');
+  const { admin, member, service, agent } = room.tamarack;
+  const plain = normaliser(suffix, Object.values(known).flat());
+  const lines: string[] = [];
+  for (const [who, key] of Object.entries({ admin, member, service, agent })) {
+    for (const { path } of routes) {
+      for (const filled of fill(path, known)) {
+        for (const query of ['', ...(QUERIES[path] ?? [])]) {
+          lines.push(plain(`${who} ${filled}${query} ${describe(await get(key, filled + query))}`));
+        }
+      }
+    }
+  }
+  return lines;
+}
+
+async function get(key: ApiClient, path: string): Promise<ApiAnswer> {
+  return key.send('GET', path, { headers: { accept: 'application/json' } });
+}
+
+function describe({ status, body, text }: ApiAnswer): string {
+  const { request_id: _, ...rest } = typeof body === 'object' && body !== null ? body : { text };
+  return `${status} ${JSON.stringify(rest)}`;
+}
+
+function fill(path: string, known: Readonly<Record<string, readonly string[]>>): string[] {
+  const [, name] = /:(\w+)/.exec(path) ?? [];
+  if (name === undefined) return [path];
+  return (known[name] ?? []).flatMap((id) => fill(path.replace(`:${name}`, id), known));
+}
+
+function normaliser(suffix: string, known: readonly string[]): (line: string) => string {
+  const places = new Map<string, string>(known.map((id) => [id, `${id.split('_')[0]}#known`]));
+  for (const [index, id] of known.entries()) places.set(id, `known#${index}`);
+  return (line) =>
+    line
+      .replaceAll(suffix, '')
+      .replace(/\b[a-z]+_[0-7][0-9a-hjkmnp-tv-z]{25}\b/g, (id) => {
+        if (!places.has(id)) places.set(id, `id#${places.size}`);
+        return places.get(id) as string;
+      })
+      .replace(/\d{4}-\d\d-\d\dT[\d:.]+Z/g, 'time')
+      .replace(/"next_cursor":"[^"]*"/g, '"next_cursor":"…"');
+}
