@@ -30,8 +30,9 @@ export async function letHold(world: World, { point, agentId }: HoldCase): Promi
  * All at once, in one transaction: a dispatcher that stands at one signal takes no others.
  */
 export async function decideToStand(world: World, cases: readonly HoldCase[]): Promise<void> {
-  const toStand = cases.filter(({ point }) => point === 'decision:before' || point === 'decision:sent');
-  await untilParked(world, [...toStand, ...cases.filter(({ point }) => point === 'decision:parked')]);
+  const decided = cases.filter(({ point }) => point.startsWith('decision:'));
+  const toStand = decided.filter(({ point }) => point !== 'decision:parked');
+  await untilParked(world, decided);
   await approveAll(world, toStand);
 }
 

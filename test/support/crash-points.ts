@@ -27,6 +27,7 @@ const DECISION = {
   before: 'the decision is committed and its signal was not sent',
   /** The step that it allows goes on meanwhile. */
   sent: 'Temporal has the signal and the outbox does not know',
+  acknowledged: 'Temporal has the signal and does not know what comes next',
 } as const;
 
 /** Every crash point: activity, window, and what is true while it is open. For `callModel`, the first windows are those of claiming its request. */
