@@ -1,7 +1,6 @@
 // Many runs parked at once: a worker that starts again takes up none of them until it is decided, and when all are decided
 // at once, each is carried out once. `npm run bench` does the same with a thousand.
 
-import { wakeWorkflowId } from '../../workflows/contract';
 import { decide, SEND, setRights } from '../support/holds';
 import { expectGaplessRoom } from '../support/ledger';
 import { openParkedGround, type ParkedGround } from '../support/parked';
@@ -21,6 +20,7 @@ test(`${RUNS} parked runs: nothing of them while they wait, all of them when the
   const { db } = world;
   await ground.aloneWith(async (taskQueue) => {
     const first = await startTestWorker(world, { taskQueue });
+    ground.worker = first;
     await setRights(world, { task_send: 'hold' });
     model.respond(() => JSON.stringify({ reply: null, memory: null, task_updates: [], tasks_to_send: [SEND] }));
     const posted = await Promise.all(Array.from({ length: RUNS }, (_, n) => world.post(`@scribe number ${n}`)));
@@ -32,8 +32,7 @@ test(`${RUNS} parked runs: nothing of them while they wait, all of them when the
     const lengths = async (): Promise<number[]> =>
       Promise.all(
         posted.map(async ({ messageId }) => {
-          const handle = first.client.workflow.getHandle(wakeWorkflowId(world.scribe.id, messageId));
-          return (await handle.describe()).historyLength;
+          return (await ground.workflowOf(messageId).describe()).historyLength;
         }),
       );
     for (const { messageId } of posted) await ground.untilSaysParked(messageId);
@@ -45,11 +44,7 @@ test(`${RUNS} parked runs: nothing of them while they wait, all of them when the
     const other = await world.post('@scribe one more');
     await ground.untilParked(other.messageId);
     ground.worker = second;
-    expect(
-      await Promise.all(
-        posted.map(async ({ messageId }) => (await ground.workflowOf(messageId).describe()).historyLength),
-      ),
-    ).toEqual(before);
+    expect(await lengths()).toEqual(before);
 
     const runs = await db.run.findMany({ where: { messageId: { in: posted.map((each) => each.messageId) } } });
     const answers = await Promise.all(
