@@ -15,7 +15,6 @@ import { FAILURE, type ModelCallResult } from '../workflows/contract';
 import { declaredKinds, planSteps, stepsToHold } from '../workflows/policy/steps';
 import { renderContext } from './context/render';
 import { currentExecution, type ActivityDeps } from './deps';
-import { isAllowedHost, isPublicAddress } from './model/address-guard';
 import type { ModelAnswer } from './model/provider';
 
 /** What is left of an attempt's time for recording the answer, and how long after a failure it is tried again. */
@@ -108,7 +107,7 @@ async function ask(deps: ActivityDeps, claim: ToSend, answerBy: number): Promise
   const { target, context } = claim;
   // No fault of the key's, which other agents may share.
   if (target.model === null) return { kind: 'refused', code: 'unknown_model', status: null, providerCode: null };
-  if (target.keyId === null || target.baseUrl === null || target.sealedSecret === null) {
+  if (target.keyId === null || target.protocol === null || target.baseUrl === null || target.sealedSecret === null) {
     return { kind: 'refused', code: 'key_rejected', status: null, providerCode: null };
   }
   let apiKey: string;
@@ -119,12 +118,11 @@ async function ask(deps: ActivityDeps, claim: ToSend, answerBy: number): Promise
       throw ApplicationFailure.create({ type: FAILURE.bug, message: error.message, nonRetryable: true });
     throw error;
   }
-  const endpoint = { baseUrl: target.baseUrl, apiKey, model: target.model, ownerSupplied: target.ownerSupplied };
-  const guarded = target.ownerSupplied && !isAllowedHost(target.baseUrl, deps.allowedModelHosts);
-  return deps.requestReply(endpoint, context, {
+  const { protocol, baseUrl, model, ownerSupplied } = target;
+  return deps.requestReply({ protocol, baseUrl, apiKey, model, ownerSupplied }, context, {
     signal: Context.current().cancellationSignal,
     timeoutMs: Math.max(1, answerBy - Date.now()),
-    ...(guarded ? { allowsAddress: isPublicAddress } : {}),
+    allowedHosts: deps.allowedModelHosts,
   });
 }
 

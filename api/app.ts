@@ -6,11 +6,15 @@ import { assertReadablePath } from './input-checks';
 import { answerProblems, answerUnknownRoute } from './middleware/problem-answers';
 import { authenticate } from './middleware/authentication';
 import { logRequests } from './middleware/request-log';
-import { mountRoutes, type ApiDeps } from './route';
+import { limitRequests } from './middleware/rate-limit';
+import { mountRoutes } from './mounted-routes';
+import type { ApiDeps, Route } from './route';
+import { mountDocument } from './routes/document';
 import { agentRoutes } from './routes/agents';
 import { auditRoutes } from './routes/audit';
 import { companyRoutes } from './routes/companies';
 import { eventRoutes } from './routes/events';
+import { feedRoutes } from './routes/feed';
 import { mountHealth } from './routes/health';
 import { heldActionRoutes } from './routes/held-actions';
 import { keyRoutes } from './routes/keys';
@@ -22,7 +26,7 @@ import { rosterRoutes } from './routes/roster';
 import { stoppingRoutes } from './routes/stopping';
 import { usageRoutes } from './routes/usage';
 import { ledgerRoutes } from './routes/wakes-and-runs';
-import type { Route } from './route';
+import { createStreams } from './streams';
 
 export type { ApiDeps } from './route';
 
@@ -36,6 +40,7 @@ export function allRoutes(deps: ApiDeps): readonly Route[] {
     ...roomRoutes,
     ...rosterRoutes,
     ...eventRoutes,
+    ...feedRoutes,
     ...roomContentRoutes,
     ...redactionRoutes,
     ...ledgerRoutes(deps),
@@ -45,6 +50,9 @@ export function allRoutes(deps: ApiDeps): readonly Route[] {
     ...auditRoutes,
   ];
 }
+
+/** What a key may ask for where nothing else is configured. */
+export const REQUESTS_PER_MINUTE = 600;
 
 export function createApp(deps: ApiDeps): Express {
   const app = express();
@@ -61,9 +69,11 @@ export function createApp(deps: ApiDeps): Express {
     assertReadablePath(req.path);
     next();
   });
+  const routes = allRoutes(deps);
   mountHealth(app, deps);
-  app.use('/v1', authenticate(deps.db));
-  mountRoutes(app, deps, allRoutes(deps));
+  mountDocument(app, routes);
+  app.use('/v1', authenticate(deps.db), limitRequests(deps.requestsPerMinute ?? REQUESTS_PER_MINUTE));
+  mountRoutes(app, deps, deps.streams ?? createStreams(deps), routes);
   app.use(answerUnknownRoute);
   app.use(answerProblems(deps.log));
   return app;

@@ -1,8 +1,8 @@
 // The door's configuration, read once from the environment. Errors name the variable and what is expected, never its value.
 
 import { z } from 'zod';
+import { normalizeBaseUrl, protocolOfProvider } from '../prisma/model-endpoint';
 import type { PriceTable } from '../prisma/prices';
-import { normalizeBaseUrl } from '../prisma/model-endpoint';
 import { parseMasterKeys, type MasterKey } from '../prisma/secret-box';
 import { readPriceTable } from './price-table';
 
@@ -22,6 +22,8 @@ export interface ApiConfig {
   /** Empty: nothing is priced. */
   readonly prices: PriceTable;
   readonly logLevel: string;
+  readonly requestsPerMinute: number;
+  readonly streamsPerKey: number;
 }
 
 const OPERATOR_KEY_MIN = 32;
@@ -46,6 +48,8 @@ const schema = z.object({
   DATABASE_TRANSACTION_TIMEOUT_MS: whole(8_000, 100, 600_000),
   API_HOST: z.string().default('127.0.0.1'),
   API_PORT: whole(8080, 0, 65_535),
+  RATE_LIMIT_PER_MINUTE: whole(600, 1, 100_000_000),
+  STREAMS_PER_KEY: whole(10, 0, 10_000),
   MASTER_KEYS: z.string('"id:base64" of 32 random bytes, the sealing key first').transform((text, context) => {
     try {
       return parseMasterKeys(text);
@@ -63,7 +67,7 @@ const schema = z.object({
     .optional(),
   MODEL_PROVIDERS: z
     .string()
-    .default('openai=https://api.openai.com/v1')
+    .default('anthropic=https://api.anthropic.com/v1,openai=https://api.openai.com/v1')
     .transform((text, context) => {
       const providers = parseProviders(text);
       if (providers !== null) return providers;
@@ -119,6 +123,8 @@ export function readApiConfig(env: Readonly<Record<string, string | undefined>>)
     allowedModelHosts: c.MODEL_ALLOWED_HOSTS,
     prices: c.MODEL_PRICES,
     logLevel: c.LOG_LEVEL,
+    requestsPerMinute: c.RATE_LIMIT_PER_MINUTE,
+    streamsPerKey: c.STREAMS_PER_KEY,
   };
 }
 
@@ -134,7 +140,7 @@ function parseProviders(text: string): ReadonlyMap<string, string> | null {
   for (const entry of listOf(text)) {
     const equals = entry.indexOf('=');
     const name = entry.slice(0, Math.max(equals, 0)).trim();
-    const url = normalizeBaseUrl(entry.slice(equals + 1));
+    const url = normalizeBaseUrl(entry.slice(equals + 1), protocolOfProvider(name));
     if (!/^[a-z0-9][a-z0-9_-]{0,39}$/.test(name) || providers.has(name) || !url.ok) return null;
     providers.set(name, url.url);
   }

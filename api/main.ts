@@ -8,6 +8,11 @@ import { createSecretBox } from '../prisma/secret-box';
 import { ensureOperatorKey } from '../prisma/store/keys';
 import { createApp } from './app';
 import { readApiConfig } from './config';
+import { startHousekeeping } from './housekeeping';
+import { createStreams, STREAM_SETTINGS } from './streams';
+
+/** A cursor of a company's feed names its place in each room. */
+const HEAD_LIMIT_BYTES = 65_536;
 
 /** How long requests that are under way have to finish. */
 const STOP_WITHIN_MS = 10_000;
@@ -20,19 +25,35 @@ async function main(): Promise<void> {
   const db = database.prisma;
   const operatorKey = await ensureOperatorKey(db, config.operatorKey);
 
+  const streams = createStreams(
+    {
+      db,
+      databaseUrl: config.databaseUrl,
+      onLost: (reason) => log.warn({ reason }, 'the room listener lost its connection; the streams look without it'),
+    },
+    { ...STREAM_SETTINGS, streamsPerKey: config.streamsPerKey },
+  );
+  const housekeeping = startHousekeeping(db, (error) => log.warn({ err: error }, 'old answers were not purged'));
   const app = createApp({
     db,
+    streams,
+    requestsPerMinute: config.requestsPerMinute,
     secretBox: createSecretBox(config.masterKeys),
     providers: config.providers,
     allowedModelHosts: config.allowedModelHosts,
     prices: config.prices,
     log,
   });
-  const server = createServer(app);
+  const server = createServer({ maxHeaderSize: HEAD_LIMIT_BYTES }, app);
   const port = await listen(server, config.port, config.host);
 
   let stopping: Promise<void> | undefined;
-  const stop = (): Promise<void> => (stopping ??= finish(server).then(() => database.close()));
+  const stop = (): Promise<void> =>
+    (stopping ??= (async () => {
+      housekeeping.stop();
+      await Promise.all([streams.close(), finish(server)]);
+      await database.close();
+    })());
   const stopAndExit = (): void => {
     stop().then(
       () => process.exit(0),

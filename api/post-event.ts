@@ -1,17 +1,44 @@
-// One event on its way into a room: what the caller may write there, and which store function stages it. The route opens
-// the transaction, locks the room and appends.
+// Events on their way into a room: what the caller may write there, and which store function stages each. The route opens
+// the transaction; all of a batch is appended in one statement, or nothing is.
 
-import type { Author, RoomDraft } from '../prisma/store/draft';
+import { RoomDraft, type AppendedEvent, type Author } from '../prisma/store/draft';
 import { InvalidInput, NotAllowed, NotFound } from '../prisma/store/errors';
 import { publicReason } from '../prisma/store/gates';
 import { stageMemory } from '../prisma/store/memory';
 import { hopOfAgentPost, stageMessage, type CausedWake } from '../prisma/store/messages';
 import { lockRights, lockRoomForWrite, type RoomForWrite } from '../prisma/store/roster';
-import { judgeTask, respondToTask, stageTask } from '../prisma/store/tasks';
-import type { Tx } from '../prisma/store/transaction';
+import { judgeTask, lockTasks, respondToTask, stageTask } from '../prisma/store/tasks';
+import type { SqlTx } from '../prisma/store/transaction';
 import type { ActionKind, Rights } from '../workflows/contract';
 import { authorOf, type CompanyCaller } from './callers';
+import { Problem, problemOf } from './problems';
 import type { EventBody } from './schemas/events';
+
+/** Writes a caller's events to a room, all or none, and says of each where it stands and whom it wakes. */
+export async function postEvents(
+  tx: SqlTx,
+  roomId: string,
+  caller: CompanyCaller,
+  posted: EventBody | readonly EventBody[],
+): Promise<Record<string, unknown>[]> {
+  const events = 'type' in posted ? [posted] : posted;
+  const poster = await admitPoster(tx, roomId, caller);
+  const tasks = new Set(events.flatMap((event) => ('task' in event ? [event.task] : [])));
+  if (tasks.size > 1) await lockTasks(tx, roomId, [...tasks]);
+  const draft = new RoomDraft(roomId);
+  const staged: Staged[] = [];
+  for (const event of events) {
+    const staging = stageEvent(tx, draft, poster, event);
+    staged.push(await ('type' in posted ? staging : staging.catch(inBatch(staged.length))));
+  }
+  const appended = new Map((await draft.append(tx)).map((event) => [event.id, event]));
+  return staged.map(({ eventId, subjectId, wakes }) => ({
+    seq: Number((appended.get(eventId) as AppendedEvent).seq),
+    event: eventId,
+    id: subjectId,
+    wakes: wakes.map((wake) => wakeAnswer(wake, caller.companyId)),
+  }));
+}
 
 /** A caller at a room's door, its membership and its agent's rights locked until the transaction ends. */
 export interface Poster {
@@ -23,7 +50,7 @@ export interface Poster {
   readonly hop: number;
 }
 
-export interface Staged {
+interface Staged {
   readonly eventId: string;
   /** The message, task or memory entry that the event is about. */
   readonly subjectId: string;
@@ -31,7 +58,7 @@ export interface Staged {
 }
 
 /** @throws NotFound when the caller is not in the room; Conflict when it is closed */
-export async function admitPoster(tx: Tx, roomId: string, caller: CompanyCaller): Promise<Poster> {
+export async function admitPoster(tx: SqlTx, roomId: string, caller: CompanyCaller): Promise<Poster> {
   const author = authorOf(caller);
   const room = await lockRoomForWrite(tx, roomId, caller.companyId);
   if (caller.kind !== 'agent') return { author, room, rights: null, hop: 0 };
@@ -41,7 +68,7 @@ export async function admitPoster(tx: Tx, roomId: string, caller: CompanyCaller)
 }
 
 /** Stages an event for one poster. @throws InvalidInput, NotAllowed, Conflict, as the store says */
-export async function stageEvent(tx: Tx, draft: RoomDraft, poster: Poster, event: EventBody): Promise<Staged> {
+async function stageEvent(tx: SqlTx, draft: RoomDraft, poster: Poster, event: EventBody): Promise<Staged> {
   const { author, room, hop } = poster;
   const origin = { hop, runId: null, refersTo: null };
   assertRight(poster, RIGHT_NEEDED[event.type]);
@@ -116,5 +143,16 @@ export function assertRight({ rights }: Pick<Poster, 'rights'>, kind: ActionKind
 function asInvalid(pointer: string): (error: unknown) => never {
   return (error) => {
     throw error instanceof NotFound ? new InvalidInput(error.message, pointer) : error;
+  };
+}
+
+/** What is wrong with one event of a batch, told of its place there. */
+function inBatch(index: number): (error: unknown) => never {
+  return (error) => {
+    const problem = problemOf(error);
+    if (problem === null || problem.status >= 500) throw error;
+    const place = problem.faults[0]?.place;
+    const inner = place !== undefined && 'pointer' in place ? place.pointer : '';
+    throw new Problem(problem.code, problem.message, { place: { pointer: `/${index}${inner}` } });
   };
 }

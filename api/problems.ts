@@ -14,9 +14,12 @@ export const PROBLEMS = {
   not_found: { status: 404, title: 'There is no such thing' },
   method_not_allowed: { status: 405, title: 'The method is not allowed here' },
   conflict: { status: 409, title: 'The state is another one' },
+  request_in_flight: { status: 409, title: 'The same request is under way' },
   gone: { status: 410, title: 'Its time has passed' },
   body_too_large: { status: 413, title: 'The body is too large' },
   unsupported_media_type: { status: 415, title: 'The body is of an unsupported type' },
+  idempotency_key_reused: { status: 422, title: 'The Idempotency-Key was used for another request' },
+  rate_limited: { status: 429, title: 'Too much at once' },
   internal: { status: 500, title: 'Something went wrong on our side' },
   unavailable: { status: 503, title: 'Try again in a moment' },
 } as const satisfies Record<string, { status: number; title: string }>;

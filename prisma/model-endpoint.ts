@@ -5,17 +5,32 @@
 const KEY_LENGTH_LIMIT = 1_000;
 const URL_LENGTH_LIMIT = 2_000;
 
-const COMPLETIONS_PATH = '/chat/completions';
+/** What is spoken at an address: chat-completions, OpenAI Responses or Anthropic Messages. */
+export const MODEL_PROTOCOLS = ['openai_compatible', 'openai', 'anthropic'] as const;
+export type ModelProtocol = (typeof MODEL_PROTOCOLS)[number];
+
+/** Where a protocol is called, below the base URL. */
+const CALLED_PATHS: Readonly<Record<ModelProtocol, string>> = {
+  openai_compatible: '/chat/completions',
+  openai: '/responses',
+  anthropic: '/messages',
+};
 
 export type BaseUrl = { ok: true; url: string } | { ok: false; reason: string };
 export type ModelKeyText = { ok: true; key: string } | { ok: false; reason: string };
 
+/** The protocol spoken at an address that the operator gave this name. */
+export function protocolOfProvider(name: string): ModelProtocol {
+  return MODEL_PROTOCOLS.find((protocol) => protocol === name) ?? 'openai_compatible';
+}
+
 /**
  * The one form an address is stored and called in, without a slash at its end; normalising it again changes nothing.
- * A bare host means its `/v1`; a full `…/chat/completions` without `/v1` before it is kept whole, since it says so.
+ * A bare host means its `/v1`, and so does any Anthropic address without a version, which is how those are published.
+ * A full `…/chat/completions` (or its like) without `/v1` before it is kept whole, since it says so.
  * `reason` is a sentence for whoever typed it, and repeats nothing of what was typed.
  */
-export function normalizeBaseUrl(input: string): BaseUrl {
+export function normalizeBaseUrl(input: string, protocol: ModelProtocol): BaseUrl {
   const text = input.trim();
   if (text.length > URL_LENGTH_LIMIT) return refused(`The base URL is over ${URL_LENGTH_LIMIT} characters.`);
   // URL would drop a line break or encode a space, and call an address that nobody typed.
@@ -31,15 +46,28 @@ export function normalizeBaseUrl(input: string): BaseUrl {
   if (text.includes('#')) return refused('The base URL must not have a fragment.');
 
   const path = url.pathname.replace(/\/{2,}/g, '/').replace(/\/$/, '');
-  if (path === '') return { ok: true, url: `${url.origin}/v1` };
-  if (!path.endsWith(COMPLETIONS_PATH)) return { ok: true, url: url.origin + path };
-  const before = path.slice(0, -COMPLETIONS_PATH.length);
-  return { ok: true, url: url.origin + (before === '' ? COMPLETIONS_PATH : before) };
+  for (const other of MODEL_PROTOCOLS) {
+    if (other !== protocol && path.endsWith(CALLED_PATHS[other])) {
+      return refused(`The base URL ends in the path of another protocol, ${other}.`);
+    }
+  }
+  const called = CALLED_PATHS[protocol];
+  if (path.endsWith(called)) {
+    const before = path.slice(0, -called.length);
+    return { ok: true, url: url.origin + (hasVersion(before, protocol) ? before : path) };
+  }
+  return { ok: true, url: url.origin + (hasVersion(path, protocol) ? path : `${path}/v1`) };
 }
 
-/** What comes before `/chat/completions` in the address that is really called, given a normalised base URL. */
-export function completionsBase(normalizedUrl: string): string {
-  return normalizedUrl.endsWith(COMPLETIONS_PATH) ? normalizedUrl.slice(0, -COMPLETIONS_PATH.length) : normalizedUrl;
+/** True for a path that is called as it stands. */
+function hasVersion(path: string, protocol: ModelProtocol): boolean {
+  return protocol === 'anthropic' ? /\/v\d+[a-z0-9]*$/.test(path) : path !== '';
+}
+
+/** What comes before the called path in the address that is really called, given a normalised base URL. */
+export function calledBase(normalizedUrl: string, protocol: ModelProtocol): string {
+  const called = CALLED_PATHS[protocol];
+  return normalizedUrl.endsWith(called) ? normalizedUrl.slice(0, -called.length) : normalizedUrl;
 }
 
 /**

@@ -4,10 +4,11 @@ import type { Logger } from 'pino';
 import { Worker, type WorkerOptions } from '@temporalio/worker';
 import { createActivities, type Activities, type ActivityDeps } from '../activities';
 import { requestReply } from '../activities/model/provider';
+import { listenTo } from '../prisma/channel-listener';
+import { WAKES_CHANNEL } from '../prisma/store/draft';
 import { connectDatabase } from '../prisma/client';
 import { createSecretBox } from '../prisma/secret-box';
-import { WAKES_CHANNEL } from '../prisma/store/draft';
-import { SIGNALS_CHANNEL } from '../prisma/store/signals';
+import { SIGNALS_HINT } from '../prisma/store/signals';
 import { oldestWaits } from '../prisma/store/wakes';
 import { loadWorkflowBundle, type WorkflowBundle } from './bundle';
 import { databaseTimeouts, type WorkerConfig } from './config';
@@ -18,7 +19,6 @@ import { createParkedSweep } from './parked-sweep';
 import { RECONCILER_TIMES, reconcileOnce, type ReconcilerDeps } from './reconciler';
 import { deliverSignals, type SendSignal } from './signal-dispatcher';
 import { requireSearchAttributes, type Temporal } from './temporal';
-import { startWakeListener } from './wake-listener';
 
 /** A wake older than this, unstarted or unclaimed, is a health warning long before it is lost. */
 const OLD_WAKE_SECONDS = 30;
@@ -139,9 +139,13 @@ export async function startWorkerService(
       return false;
     },
   });
-  const listener = startWakeListener(
+  const listener = listenTo(
     config.databaseUrl,
-    { [WAKES_CHANNEL]: () => dispatcher.nudge(), [SIGNALS_CHANNEL]: () => signals.nudge() },
+    WAKES_CHANNEL,
+    (hint) => {
+      if (hint !== SIGNALS_HINT) dispatcher.nudge();
+      if (hint === SIGNALS_HINT || hint === null) signals.nudge();
+    },
     (reason) => log.warn({ reason }, 'wake listener lost its connection; the poll carries on'),
   );
 

@@ -1,5 +1,6 @@
 // What a provider's answer means for the run: ask again, or give up. The one table; SPEC section 6.
-// Decided by status and by structured codes. Free text is never searched: it may quote the user, or the key.
+// Decided by status and by structured codes. Free text is never searched: it may quote the user, or the key; the start of a
+// sentence counts where a provider gives no other clue.
 
 import type { RefusalCode, RetryCode } from '../../workflows/contract';
 import { ADDRESS_REFUSED } from './exchange';
@@ -16,7 +17,7 @@ export interface ErrorFacts {
   readonly param: string | null;
   /** A router said that a content filter stopped the prompt. */
   readonly flagged: boolean;
-  /** Read for the one case that has no other clue; see `saysNoCredit`. */
+  /** Read for the few cases that have no other clue; see `SENTENCES`. */
   readonly message: string | null;
 }
 
@@ -78,7 +79,8 @@ const CODES_BY_REFUSAL: Readonly<Partial<Record<RefusalCode, readonly string[]>>
     'request_too_large',
     'string_above_max_length',
   ],
-  model_declined: ['content_filter', 'content_policy_violation', 'responsibleaipolicyviolation'],
+  // OpenAI's `invalid_prompt` is a prompt that broke its usage policy.
+  model_declined: ['content_filter', 'content_policy_violation', 'responsibleaipolicyviolation', 'invalid_prompt'],
 };
 
 const CODES_BY_RETRY: Readonly<Partial<Record<RetryCode, readonly string[]>>> = {
@@ -116,9 +118,9 @@ export function classifyError(status: number, facts: ErrorFacts): Verdict {
   // A success status says nothing; the body does. Saying nothing either, it is a server that failed.
   if (status >= 200 && status <= 299) {
     const inside = facts.status;
-    return inside !== null && inside >= 400 && inside <= 599
-      ? classifyError(inside, facts)
-      : (told ?? retry('server_error'));
+    if (inside !== null && inside >= 400 && inside <= 599) return classifyError(inside, facts);
+    if (told !== undefined) return told;
+    return facts.codes.includes(INVALID_REQUEST) ? classifyError(400, facts) : retry('server_error');
   }
   if (status >= 300 && status <= 399) return refused('redirect');
   if (status >= 500) return classifyServerStatus(status);
@@ -149,7 +151,7 @@ export function classifyError(status: number, facts: ErrorFacts): Verdict {
     case 413:
       return refused('context_too_long');
     default:
-      return refused(saysNoCredit(status, facts) ? 'spending_limit' : 'malformed_request');
+      return refused(saidInWords(status, facts) ?? 'malformed_request');
   }
 }
 
@@ -168,17 +170,23 @@ function classifyServerStatus(status: number): Verdict {
   }
 }
 
+const INVALID_REQUEST = 'invalid_request_error';
+
 /**
- * Anthropic's answer for an empty balance is a 400 `invalid_request_error` like that for a malformed request, and
- * its sentence is the only clue. Only the sentence's start counts: a message that quotes the prompt does not begin so.
+ * Anthropic answers these like a malformed request, with a 400 `invalid_request_error`, and the sentence is the only clue.
+ * Only its start counts: a message that quotes the prompt does not begin so.
  */
-function saysNoCredit(status: number, facts: ErrorFacts): boolean {
-  return (
-    status === 400 &&
-    facts.codes.includes('invalid_request_error') &&
-    facts.message !== null &&
-    facts.message.startsWith('Your credit balance is too low')
-  );
+const SENTENCES: readonly (readonly [start: string, code: RefusalCode])[] = [
+  ['Your credit balance is too low', 'spending_limit'],
+  ['You have reached your specified API usage limits', 'spending_limit'],
+  ['prompt is too long: ', 'context_too_long'],
+  ['input length and `max_tokens` exceed context limit', 'context_too_long'],
+  ['model: ', 'unknown_model'],
+];
+
+function saidInWords(status: number, facts: ErrorFacts): RefusalCode | null {
+  if (status !== 400 || !facts.codes.includes(INVALID_REQUEST)) return null;
+  return SENTENCES.find(([start]) => facts.message?.startsWith(start))?.[1] ?? null;
 }
 
 /** What a connection that failed means, by the system's error code. */
@@ -224,12 +232,17 @@ function isCertificateCode(code: string): boolean {
 /** How an answer came to its end: whole, cut off by the token limit, declined by the model, or broken off. */
 export type AnswerEnd = 'whole' | 'truncated' | 'declined' | 'broken';
 
-/** A finish reason never seen before ends a whole answer: providers add reasons, and the text is there. */
-export function classifyFinish(finishReason: string | null): AnswerEnd {
+/**
+ * A finish reason never seen before ends a whole answer: providers add reasons, and the text is there. Unless the server
+ * said that it is incomplete: then, whatever stopped it, something is missing.
+ */
+export function classifyFinish(finishReason: string | null, isIncomplete: boolean): AnswerEnd {
   switch (finishReason?.toLowerCase()) {
     case 'length':
     case 'max_tokens':
+    case 'max_output_tokens':
     case 'model_length':
+    case 'model_context_window_exceeded':
       return 'truncated';
     // A filter drops what it does not like, so what is left of the text is not the whole reply.
     case 'content_filter':
@@ -242,8 +255,13 @@ export function classifyFinish(finishReason: string | null): AnswerEnd {
     case 'sensitive':
       return 'declined';
     case 'error':
+    case 'failed':
+    case 'cancelled':
+    // An answer that is still being written is none.
+    case 'queued':
+    case 'in_progress':
       return 'broken';
     default:
-      return 'whole';
+      return isIncomplete ? 'truncated' : 'whole';
   }
 }

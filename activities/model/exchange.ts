@@ -27,7 +27,10 @@ export interface ExchangeRules {
   readonly signal: AbortSignal;
   /** Counts from the call to the last byte: name lookup, connecting and a body that drips are all inside. */
   readonly timeoutMs: number;
-  /** Asked for every address a name stands for, before any connection. Absent: every address is allowed. */
+  /**
+   * Asked for every address a name stands for, before any connection, and for the one that was connected to, before
+   * anything is sent. Absent: every address is allowed.
+   */
   readonly allowsAddress?: (address: string) => boolean;
 }
 
@@ -73,6 +76,14 @@ export async function exchangeOnce(request: ExchangeRequest, rules: ExchangeRule
     try {
       sent = openRequest(request, rules);
       sent.on('error', settleBroken);
+      const { allowsAddress } = rules;
+      if (allowsAddress !== undefined) {
+        // The look-up has checked this address; here the socket itself is asked, whoever opened it.
+        const onConnect = (socket: net.Socket): void => {
+          if (!allowsAddress(socket.remoteAddress ?? '')) settleBroken(addressRefused());
+        };
+        sent.on('socket', (socket) => socket.prependOnceListener('connect', () => onConnect(socket)));
+      }
       sent.on('response', (response) => {
         const answer = {
           kind: 'answered',

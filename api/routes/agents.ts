@@ -11,7 +11,8 @@ import {
   type Agent,
 } from '../../prisma/store/agents';
 import { viewerOf, type CompanyCaller } from '../callers';
-import { readRoute, writeRoute, type Route } from '../route';
+import { created, ok, readRoute, writeRoute, type Route } from '../route';
+import { ownAgent, pageOf, shownAgent } from '../schemas/answers';
 import { agentBody, agentPatch } from '../schemas/bodies';
 import { slugOr } from '../schemas/fields';
 import { listBody, listQuery, pageRequest } from '../schemas/lists';
@@ -27,6 +28,8 @@ export const agentRoutes: readonly Route[] = [
     method: 'post',
     path: '/v1/agents',
     who: 'admin',
+    summary: 'Make an agent',
+    success: created(ownAgent),
     body: agentBody,
     audit: (_, agent) => ({ action: 'agent.created', subject: agent.id }),
     async handle(tx, { caller, body }) {
@@ -46,6 +49,8 @@ export const agentRoutes: readonly Route[] = [
   readRoute({
     path: '/v1/agents',
     who: 'company',
+    summary: 'The agents of the company',
+    success: ok(pageOf(shownAgent)),
     query: listQuery('agent'),
     async handle(db, { caller, query }) {
       const agents = await listAgents(db, caller.companyId, pageRequest(query));
@@ -55,6 +60,8 @@ export const agentRoutes: readonly Route[] = [
   readRoute({
     path: '/v1/agents/:agent',
     who: 'company',
+    summary: 'An agent',
+    success: ok(shownAgent),
     async handle(db, { caller, ids }) {
       const agent = await loadKnownAgent(db, viewerOf(caller), ids.agent);
       return { status: 200, body: shownTo(caller, agent) };
@@ -64,6 +71,8 @@ export const agentRoutes: readonly Route[] = [
     method: 'patch',
     path: '/v1/agents/:agent',
     who: 'admin',
+    summary: 'Change an agent',
+    success: ok(ownAgent),
     body: agentPatch,
     audit: ({ ids, body }) => ({ action: 'agent.changed', subject: ids.agent, details: { fields: Object.keys(body) } }),
     async handle(tx, { caller, ids, body }) {
@@ -83,6 +92,8 @@ export const agentRoutes: readonly Route[] = [
     method: 'post',
     path: '/v1/agents/:agent/pause',
     who: 'person',
+    summary: 'Pause an agent: its wakes are suppressed',
+    success: ok(ownAgent),
     audit: ({ ids }) => ({ action: 'agent.paused', subject: ids.agent }),
     async handle(tx, { caller, ids }) {
       return { status: 200, body: agentResource(await setPaused(tx, caller.companyId, ids.agent, true)) };
@@ -92,6 +103,8 @@ export const agentRoutes: readonly Route[] = [
     method: 'post',
     path: '/v1/agents/:agent/resume',
     who: 'person',
+    summary: 'Resume an agent',
+    success: ok(ownAgent),
     audit: ({ ids }) => ({ action: 'agent.resumed', subject: ids.agent }),
     async handle(tx, { caller, ids }) {
       return { status: 200, body: agentResource(await setPaused(tx, caller.companyId, ids.agent, false)) };

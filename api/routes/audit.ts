@@ -1,14 +1,18 @@
 // Who did what, and when, for a company's admins.
 
 import { AUDIT_ACTIONS, auditResource, listAudit } from '../../prisma/store/audit';
-import { readRoute, type Route } from '../route';
+import { ok, readRoute, type Route } from '../route';
+import { pageOf } from '../schemas/answers';
 import { idOf, instant, label, oneOf } from '../schemas/fields';
+import { auditEntry } from '../schemas/usage-answers';
 import { listBody, listQuery, pageRequest } from '../schemas/lists';
 
 export const auditRoutes: readonly Route[] = [
   readRoute({
     path: '/v1/audit',
     who: 'admin',
+    summary: 'Who did what, and when',
+    success: ok(pageOf(auditEntry)),
     query: listQuery('audit').extend({
       action: oneOf(AUDIT_ACTIONS).optional(),
       subject: label.optional(),

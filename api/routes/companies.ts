@@ -13,7 +13,8 @@ import {
 } from '../../prisma/store/companies';
 import { NotFound } from '../../prisma/store/errors';
 import { createKey, keyResource } from '../../prisma/store/keys';
-import { readRoute, writeRoute, type Route } from '../route';
+import { created, ok, readRoute, writeRoute, type Route } from '../route';
+import { companyOf, newCompany, ownCompany, pageOf, shownCompany } from '../schemas/answers';
 import { companyBody, companyPatch } from '../schemas/bodies';
 import { slugOr } from '../schemas/fields';
 import { listBody, listQuery, pageRequest } from '../schemas/lists';
@@ -28,6 +29,8 @@ export const companyRoutes: readonly Route[] = [
     method: 'post',
     path: '/v1/companies',
     who: 'operator',
+    summary: 'Make a company, with its first admin key',
+    success: created(newCompany),
     body: companyBody,
     audit: (_, { company }) => of('company.created', (company as { id: string }).id),
     async handle(tx, { body }) {
@@ -40,6 +43,8 @@ export const companyRoutes: readonly Route[] = [
   readRoute({
     path: '/v1/companies',
     who: 'operator',
+    summary: 'All companies',
+    success: ok(pageOf(shownCompany)),
     query: listQuery('co'),
     async handle(db, { query }) {
       return { status: 200, body: listBody(await listCompanies(db, pageRequest(query)), companyResource) };
@@ -48,6 +53,8 @@ export const companyRoutes: readonly Route[] = [
   readRoute({
     path: '/v1/companies/:company',
     who: 'anyone',
+    summary: 'A company',
+    success: ok(companyOf),
     async handle(db, { caller, ids }) {
       if (caller.kind === 'operator') return { status: 200, body: companyResource(await loadCompany(db, ids.company)) };
       if (caller.companyId !== ids.company) throw new NotFound('no such company');
@@ -58,6 +65,8 @@ export const companyRoutes: readonly Route[] = [
     method: 'patch',
     path: '/v1/companies/:company',
     who: 'admin',
+    summary: 'Set the budget of a company',
+    success: ok(ownCompany),
     audit: ({ ids, body }) => ({ action: 'company.changed', subject: ids.company, details: body }),
     body: companyPatch,
     async handle(tx, { caller, ids, body }) {
@@ -69,6 +78,8 @@ export const companyRoutes: readonly Route[] = [
     method: 'post',
     path: '/v1/companies/:company/suspend',
     who: 'operator',
+    summary: 'Suspend a company: its keys are shut out, its open runs are cancelled',
+    success: ok(shownCompany),
     audit: ({ ids }) => of('company.suspended', ids.company),
     async handle(tx, { ids }) {
       return { status: 200, body: companyResource(await suspendCompany(tx, ids.company)) };
@@ -78,6 +89,8 @@ export const companyRoutes: readonly Route[] = [
     method: 'post',
     path: '/v1/companies/:company/resume',
     who: 'operator',
+    summary: 'Let a company in again',
+    success: ok(shownCompany),
     audit: ({ ids }) => of('company.resumed', ids.company),
     async handle(tx, { ids }) {
       return { status: 200, body: companyResource(await resumeCompany(tx, ids.company)) };

@@ -4,7 +4,8 @@ import type { Express } from 'express';
 import { findMissingMigrations } from '../../prisma/store/readiness';
 import { inStatement } from '../../prisma/store/transaction';
 import { Problem } from '../problems';
-import { refuseMethod, type ApiDeps } from '../route';
+import { refuseMethod } from '../mounted-routes';
+import type { ApiDeps } from '../route';
 
 export function mountHealth(app: Express, { db }: ApiDeps): void {
   app

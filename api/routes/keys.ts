@@ -2,7 +2,8 @@
 
 import { InvalidInput, NotFound } from '../../prisma/store/errors';
 import { createKey, keyResource, listKeys, revokeKey, type KeyToCreate } from '../../prisma/store/keys';
-import { readRoute, writeRoute, type Route } from '../route';
+import { created, noContent, ok, readRoute, writeRoute, type Route } from '../route';
+import { newKey, pageOf, shownKey } from '../schemas/answers';
 import { keyBody } from '../schemas/bodies';
 import { listBody, listQuery, pageRequest } from '../schemas/lists';
 
@@ -11,6 +12,8 @@ export const keyRoutes: readonly Route[] = [
     method: 'post',
     path: '/v1/keys',
     who: 'admin',
+    summary: 'Make a key',
+    success: created(newKey),
     body: keyBody,
     audit: ({ body }, key) => ({ action: 'key.created', subject: key.id, details: { kind: body.kind } }),
     async handle(tx, { caller, body }) {
@@ -28,6 +31,8 @@ export const keyRoutes: readonly Route[] = [
   readRoute({
     path: '/v1/keys',
     who: 'admin',
+    summary: 'The keys of the company, revoked ones too',
+    success: ok(pageOf(shownKey)),
     query: listQuery('key'),
     async handle(db, { caller, query }) {
       return { status: 200, body: listBody(await listKeys(db, caller.companyId, pageRequest(query)), keyResource) };
@@ -37,6 +42,8 @@ export const keyRoutes: readonly Route[] = [
     method: 'delete',
     path: '/v1/keys/:key',
     who: 'admin',
+    summary: 'Revoke a key for good',
+    success: noContent,
     audit: ({ ids }) => ({ action: 'key.revoked', subject: ids.key }),
     async handle(tx, { caller, ids }) {
       await revokeKey(tx, caller.companyId, ids.key);

@@ -1,6 +1,7 @@
 // A company's keys at model providers. The secret goes in, and never comes out.
 
-import { cleanModelKey, normalizeBaseUrl } from '../../prisma/model-endpoint';
+import { refuseOwnerAddress } from '../../prisma/model-address';
+import { cleanModelKey, normalizeBaseUrl, protocolOfProvider, type ModelProtocol } from '../../prisma/model-endpoint';
 import { InvalidInput } from '../../prisma/store/errors';
 import { newId } from '../../prisma/store/ids';
 import {
@@ -11,10 +12,9 @@ import {
   modelKeyResource,
   revokeModelKey,
   updateModelKey,
-  type ModelProtocol,
 } from '../../prisma/store/model-keys';
-import { refuseOwnerAddress } from '../model-address';
-import { readRoute, writeRoute, type ApiDeps, type Route } from '../route';
+import { created, noContent, ok, readRoute, writeRoute, type ApiDeps, type Route } from '../route';
+import { pageOf, shownModelKey } from '../schemas/answers';
 import { modelKeyBody, modelKeyPatch } from '../schemas/bodies';
 import { listBody, listQuery, pageRequest } from '../schemas/lists';
 
@@ -30,20 +30,25 @@ export function modelKeyRoutes({ secretBox, providers, allowedModelHosts }: ApiD
     return modelKeyResource(key, key.ownerSupplied ? null : named);
   };
 
-  const addressOf = (body: { provider?: string | undefined; base_url?: string | undefined }): ModelAddress => {
+  const addressOf = (body: {
+    provider?: string | undefined;
+    base_url?: string | undefined;
+    protocol?: ModelProtocol | undefined;
+  }): ModelAddress => {
     if (body.base_url !== undefined) {
-      const normalized = normalizeBaseUrl(body.base_url);
+      const { protocol = 'openai_compatible' } = body;
+      const normalized = normalizeBaseUrl(body.base_url, protocol);
       if (!normalized.ok) throw new InvalidInput(normalized.reason, '/base_url');
       const refusal = refuseOwnerAddress(normalized.url, allowedModelHosts);
       if (refusal !== null) throw new InvalidInput(refusal, '/base_url');
-      return { baseUrl: normalized.url, protocol: 'openai_compatible', ownerSupplied: true };
+      return { baseUrl: normalized.url, protocol, ownerSupplied: true };
     }
     const { provider = '' } = body;
     const baseUrl = providers.get(provider);
     if (baseUrl === undefined) {
       throw new InvalidInput(`the provider must be one of ${[...providers.keys()].join(', ')}`, '/provider');
     }
-    return { baseUrl, protocol: protocolOf(provider), ownerSupplied: false };
+    return { baseUrl, protocol: protocolOfProvider(provider), ownerSupplied: false };
   };
 
   return [
@@ -51,6 +56,8 @@ export function modelKeyRoutes({ secretBox, providers, allowedModelHosts }: ApiD
       method: 'post',
       path: '/v1/model-keys',
       who: 'admin',
+      summary: 'Store a key at a model provider',
+      success: created(shownModelKey),
       body: modelKeyBody,
       audit: (_, key) => ({ action: 'model_key.created', subject: key.id }),
       async handle(tx, { caller, body }) {
@@ -71,6 +78,8 @@ export function modelKeyRoutes({ secretBox, providers, allowedModelHosts }: ApiD
     readRoute({
       path: '/v1/model-keys',
       who: 'admin',
+      summary: 'The model keys of the company',
+      success: ok(pageOf(shownModelKey)),
       query: listQuery('mk'),
       async handle(db, { caller, query }) {
         return {
@@ -82,6 +91,8 @@ export function modelKeyRoutes({ secretBox, providers, allowedModelHosts }: ApiD
     readRoute({
       path: '/v1/model-keys/:model_key',
       who: 'admin',
+      summary: 'A model key',
+      success: ok(shownModelKey),
       async handle(db, { caller, ids }) {
         return { status: 200, body: resourceOf(await loadModelKey(db, caller.companyId, ids.model_key)) };
       },
@@ -90,6 +101,8 @@ export function modelKeyRoutes({ secretBox, providers, allowedModelHosts }: ApiD
       method: 'patch',
       path: '/v1/model-keys/:model_key',
       who: 'admin',
+      summary: 'Rename a model key, or replace its secret',
+      success: ok(shownModelKey),
       body: modelKeyPatch,
       audit: ({ ids, body }) => ({
         action: 'model_key.changed',
@@ -109,6 +122,8 @@ export function modelKeyRoutes({ secretBox, providers, allowedModelHosts }: ApiD
       method: 'delete',
       path: '/v1/model-keys/:model_key',
       who: 'admin',
+      summary: 'Revoke a model key for good',
+      success: noContent,
       audit: ({ ids }) => ({ action: 'model_key.revoked', subject: ids.model_key }),
       async handle(tx, { caller, ids }) {
         await revokeModelKey(tx, caller.companyId, ids.model_key);
@@ -122,9 +137,4 @@ function readSecret(given: string): string {
   const cleaned = cleanModelKey(given);
   if (!cleaned.ok) throw new InvalidInput(cleaned.reason, '/key');
   return cleaned.key;
-}
-
-/** What is spoken at an address that the operator named. */
-function protocolOf(provider: string): ModelProtocol {
-  return provider === 'openai' || provider === 'anthropic' ? provider : 'openai_compatible';
 }

@@ -2,14 +2,17 @@
 
 import { redact } from '../../prisma/store/redaction';
 import { authorOf } from '../callers';
-import { writeRoute, type Route } from '../route';
+import { ok, writeRoute, type Route } from '../route';
 import { redactionBody } from '../schemas/bodies';
+import { shownRedaction } from '../schemas/usage-answers';
 
 export const redactionRoutes: readonly Route[] = [
   writeRoute({
     method: 'post',
     path: '/v1/rooms/:room/redactions',
     who: 'admin',
+    summary: 'Erase what was written; that it was written stays',
+    success: ok(shownRedaction),
     body: redactionBody,
     audit: ({ ids }, { subject, kind }) => ({
       action: 'redaction.made',

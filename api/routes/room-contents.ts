@@ -7,7 +7,9 @@ import { listTasks, loadTask, taskResource } from '../../prisma/store/tasks';
 import type { Reader } from '../../prisma/store/transaction';
 import { MEMORY_CATEGORIES, TASK_OUTCOMES } from '../../workflows/contract';
 import { viewerOf, type CompanyCaller } from '../callers';
-import { readRoute, type Route } from '../route';
+import { ok, readRoute, type Route } from '../route';
+import { pageOf } from '../schemas/answers';
+import { shownEntry, shownMessage, shownTask } from '../schemas/room-answers';
 import { idOf, oneOf } from '../schemas/fields';
 import { z } from 'zod';
 import { listBody, listQuery, pageRequest } from '../schemas/lists';
@@ -23,6 +25,8 @@ export const roomContentRoutes: readonly Route[] = [
   readRoute({
     path: '/v1/rooms/:room/messages',
     who: 'company',
+    summary: 'The messages of a room, by seq',
+    success: ok(pageOf(shownMessage)),
     query: listQuery('seq'),
     async handle(db, { caller, ids, query }) {
       await enter(db, caller, ids.room);
@@ -32,6 +36,8 @@ export const roomContentRoutes: readonly Route[] = [
   readRoute({
     path: '/v1/rooms/:room/messages/:message',
     who: 'company',
+    summary: 'A message',
+    success: ok(shownMessage),
     async handle(db, { caller, ids }) {
       await enter(db, caller, ids.room);
       return { status: 200, body: await loadMessage(db, ids.room, ids.message) };
@@ -40,6 +46,8 @@ export const roomContentRoutes: readonly Route[] = [
   readRoute({
     path: '/v1/rooms/:room/tasks',
     who: 'company',
+    summary: 'The tasks of a room',
+    success: ok(pageOf(shownTask)),
     query: listQuery('task').extend({
       state: oneOf(['pending', 'in_progress', ...TASK_OUTCOMES]).optional(),
       recipient: idOf('agent').optional(),
@@ -53,6 +61,8 @@ export const roomContentRoutes: readonly Route[] = [
   readRoute({
     path: '/v1/rooms/:room/tasks/:task',
     who: 'company',
+    summary: 'A task',
+    success: ok(shownTask),
     async handle(db, { caller, ids }) {
       await enter(db, caller, ids.room);
       return { status: 200, body: taskResource(await loadTask(db, ids.room, ids.task)) };
@@ -61,6 +71,8 @@ export const roomContentRoutes: readonly Route[] = [
   readRoute({
     path: '/v1/rooms/:room/memory',
     who: 'company',
+    summary: 'The memory of a room',
+    success: ok(pageOf(shownEntry)),
     query: listQuery('mem').extend({
       category: oneOf(MEMORY_CATEGORIES).optional(),
       author: authorId.optional(),
@@ -75,6 +87,8 @@ export const roomContentRoutes: readonly Route[] = [
   readRoute({
     path: '/v1/rooms/:room/memory/:entry',
     who: 'company',
+    summary: 'A memory entry',
+    success: ok(shownEntry),
     async handle(db, { caller, ids }) {
       const viewer = await enter(db, caller, ids.room);
       return { status: 200, body: await loadMemoryEntry(db, viewer, ids.room, ids.entry) };

@@ -12,7 +12,8 @@ import {
   viewRoom,
 } from '../../prisma/store/rooms';
 import { authorOf, viewerOf } from '../callers';
-import { readRoute, writeRoute, type Route } from '../route';
+import { created, noContent, ok, readRoute, writeRoute, type Route } from '../route';
+import { pageOf, shownInvitation, shownMember, shownRoom } from '../schemas/answers';
 import { redemptionBody, roomBody, roomPatch } from '../schemas/bodies';
 import { slugOr } from '../schemas/fields';
 import { listBody, listQuery, pageRequest } from '../schemas/lists';
@@ -22,6 +23,8 @@ export const roomRoutes: readonly Route[] = [
     method: 'post',
     path: '/v1/rooms',
     who: 'admin',
+    summary: 'Open a room',
+    success: created(shownRoom),
     body: roomBody,
     audit: (_, room) => ({ action: 'room.created', subject: room.id, room: room.id }),
     async handle(tx, { caller, body }) {
@@ -38,6 +41,8 @@ export const roomRoutes: readonly Route[] = [
   readRoute({
     path: '/v1/rooms',
     who: 'company',
+    summary: 'The rooms that the caller is in',
+    success: ok(pageOf(shownRoom)),
     query: listQuery('room'),
     async handle(db, { caller, query }) {
       return { status: 200, body: listBody(await listRooms(db, viewerOf(caller), pageRequest(query)), roomResource) };
@@ -46,6 +51,8 @@ export const roomRoutes: readonly Route[] = [
   readRoute({
     path: '/v1/rooms/:room',
     who: 'company',
+    summary: 'A room',
+    success: ok(shownRoom),
     async handle(db, { caller, ids }) {
       const { room } = await viewRoom(db, viewerOf(caller), ids.room);
       return { status: 200, body: roomResource(room) };
@@ -55,6 +62,8 @@ export const roomRoutes: readonly Route[] = [
     method: 'patch',
     path: '/v1/rooms/:room',
     who: 'admin',
+    summary: 'Change a room, as its host',
+    success: ok(shownRoom),
     body: roomPatch,
     audit: ({ ids, body }) => ({ action: 'room.changed', subject: ids.room, room: ids.room, details: body }),
     async handle(tx, { caller, ids, body }) {
@@ -71,6 +80,8 @@ export const roomRoutes: readonly Route[] = [
     method: 'post',
     path: '/v1/rooms/:room/invitations',
     who: 'admin',
+    summary: 'Make a code by which a guest comes in, valid for 7 days',
+    success: created(shownInvitation),
     audit: ({ ids }, invitation) => ({ action: 'invitation.created', subject: invitation.id, room: ids.room }),
     async handle(tx, { caller, ids }) {
       const { id, code, expiresAt } = await createInvitation(tx, ids.room, caller.companyId);
@@ -81,6 +92,9 @@ export const roomRoutes: readonly Route[] = [
     method: 'post',
     path: '/v1/rooms/:room/members',
     who: 'admin',
+    summary: 'Redeem an invitation',
+    success: created(shownMember),
+    problems: ['gone'],
     body: redemptionBody,
     audit: ({ ids, caller }) => ({ action: 'member.joined', subject: caller.companyId, room: ids.room }),
     async handle(tx, { caller, ids, body }) {
@@ -91,6 +105,8 @@ export const roomRoutes: readonly Route[] = [
     method: 'delete',
     path: '/v1/rooms/:room/members/:company',
     who: 'admin',
+    summary: 'Leave a room, or as its host show a company out',
+    success: noContent,
     audit: ({ ids, caller }) => ({
       action: 'member.left',
       subject: ids.company,
@@ -106,6 +122,8 @@ export const roomRoutes: readonly Route[] = [
     method: 'post',
     path: '/v1/rooms/:room/close',
     who: 'admin',
+    summary: 'Close a room for good',
+    success: ok(shownRoom),
     audit: ({ ids }) => ({ action: 'room.closed', subject: ids.room, room: ids.room }),
     async handle(tx, { caller, ids }) {
       await closeRoom(tx, ids.room, authorOf(caller));
@@ -116,6 +134,8 @@ export const roomRoutes: readonly Route[] = [
   readRoute({
     path: '/v1/rooms/:room/members',
     who: 'company',
+    summary: 'The companies in a room',
+    success: ok(pageOf(shownMember)),
     query: listQuery('co'),
     async handle(db, { caller, ids, query }) {
       await viewRoom(db, viewerOf(caller), ids.room);

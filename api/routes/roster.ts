@@ -11,7 +11,8 @@ import { PRESETS } from '../../prisma/store/roster';
 import { viewRoom } from '../../prisma/store/rooms';
 import type { Rights } from '../../workflows/contract';
 import { authorOf, viewerOf } from '../callers';
-import { readRoute, writeRoute, type Route } from '../route';
+import { created, ok, readRoute, writeRoute, type Route } from '../route';
+import { ownRosterEntry, pageOf, removedFromRoster, shownRosterEntry } from '../schemas/answers';
 import { rosterBody, rosterPatch } from '../schemas/bodies';
 import { listBody, listQuery, pageRequest } from '../schemas/lists';
 
@@ -20,6 +21,8 @@ export const rosterRoutes: readonly Route[] = [
     method: 'post',
     path: '/v1/rooms/:room/roster',
     who: 'admin',
+    summary: 'Put an agent on the roster',
+    success: created(ownRosterEntry),
     body: rosterBody,
     audit: ({ ids, body }, entry) => ({
       action: 'roster.added',
@@ -36,6 +39,8 @@ export const rosterRoutes: readonly Route[] = [
   readRoute({
     path: '/v1/rooms/:room/roster',
     who: 'company',
+    summary: 'The agents of a room',
+    success: ok(pageOf(shownRosterEntry)),
     query: listQuery('agent'),
     async handle(db, { caller, ids, query }) {
       await viewRoom(db, viewerOf(caller), ids.room);
@@ -50,6 +55,8 @@ export const rosterRoutes: readonly Route[] = [
     method: 'patch',
     path: '/v1/rooms/:room/roster/:agent',
     who: 'admin',
+    summary: 'Change what an agent may do in a room',
+    success: ok(ownRosterEntry),
     body: rosterPatch,
     audit: ({ ids }, { rights, private_memory }) => ({
       action: 'roster.changed',
@@ -68,6 +75,8 @@ export const rosterRoutes: readonly Route[] = [
     method: 'delete',
     path: '/v1/rooms/:room/roster/:agent',
     who: 'admin',
+    summary: 'Take an agent off the roster',
+    success: ok(removedFromRoster),
     audit: ({ ids, caller }, { company }) => ({
       action: 'roster.removed',
       subject: ids.agent,

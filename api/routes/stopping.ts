@@ -9,8 +9,10 @@ import { loadRun } from '../../prisma/store/run-reads';
 import type { Tx } from '../../prisma/store/transaction';
 import { authorOf, viewerOf, type CompanyCaller } from '../callers';
 import { admitPoster, assertRight, wakeAnswer } from '../post-event';
-import { writeRoute, type Answer, type ApiDeps, type Route } from '../route';
+import { created, ok, writeRoute, type Answer, type ApiDeps, type Route } from '../route';
+import { shownRoom } from '../schemas/answers';
 import { cancelBody } from '../schemas/decisions';
+import { askedAgain, pausedRoom, shownRun } from '../schemas/room-answers';
 
 export function stoppingRoutes({ prices }: Pick<ApiDeps, 'prices'>): readonly Route[] {
   return [
@@ -18,6 +20,8 @@ export function stoppingRoutes({ prices }: Pick<ApiDeps, 'prices'>): readonly Ro
       method: 'post',
       path: '/v1/runs/:run/cancel',
       who: 'person',
+      summary: 'Cancel a run, with or without a worker running',
+      success: ok(shownRun),
       body: cancelBody,
       audit: (_, run) => ({ action: 'run.cancelled', subject: run.id, room: String(run['room']) }),
       async handle(tx, { caller, ids, body }) {
@@ -31,6 +35,8 @@ export function stoppingRoutes({ prices }: Pick<ApiDeps, 'prices'>): readonly Ro
       method: 'post',
       path: '/v1/wakes/:wake/ask-again',
       who: 'company',
+      summary: 'Ask anew what woke the agent, as a message or task of one’s own',
+      success: created(askedAgain),
       audit: null,
       handle: (tx, { caller, ids }) => askAgain(tx, caller, { wake: ids.wake }),
     }),
@@ -38,6 +44,8 @@ export function stoppingRoutes({ prices }: Pick<ApiDeps, 'prices'>): readonly Ro
       method: 'post',
       path: '/v1/runs/:run/ask-again',
       who: 'company',
+      summary: 'Ask anew what the run was about, as a message or task of one’s own',
+      success: created(askedAgain),
       audit: null,
       handle: (tx, { caller, ids }) => askAgain(tx, caller, { run: ids.run }),
     }),
@@ -45,6 +53,8 @@ export function stoppingRoutes({ prices }: Pick<ApiDeps, 'prices'>): readonly Ro
       method: 'post',
       path: '/v1/rooms/:room/pause',
       who: 'person',
+      summary: 'Let no run begin in a room; says which are still in flight',
+      success: ok(pausedRoom),
       audit: ({ ids }) => ({ action: 'room.paused', subject: ids.room, room: ids.room }),
       async handle(tx, { caller, ids }) {
         const { room, inFlight, changed } = await pauseRoom(tx, ids.room, authorOf(caller));
@@ -55,6 +65,8 @@ export function stoppingRoutes({ prices }: Pick<ApiDeps, 'prices'>): readonly Ro
       method: 'post',
       path: '/v1/rooms/:room/resume',
       who: 'person',
+      summary: 'Let runs begin again in a room',
+      success: ok(shownRoom),
       audit: ({ ids }) => ({ action: 'room.resumed', subject: ids.room, room: ids.room }),
       async handle(tx, { caller, ids }) {
         const { room, changed } = await resumeRoom(tx, ids.room, authorOf(caller));

@@ -9,14 +9,17 @@ import type { Reader } from '../../prisma/store/transaction';
 import { loadOwnUsage, loadRoomUsage, loadWindow, type UsageWindow } from '../../prisma/store/usage';
 import { viewerOf } from '../callers';
 import { Problem } from '../problems';
-import { readRoute, type ApiDeps, type Route } from '../route';
+import { ok, readRoute, type ApiDeps, type Route } from '../route';
 import { usageQuery } from '../schemas/usage';
+import { agentUsage, companyUsage, roomUsage } from '../schemas/usage-answers';
 
 export function usageRoutes({ prices }: Pick<ApiDeps, 'prices'>): readonly Route[] {
   return [
     readRoute({
       path: '/v1/rooms/:room/usage',
       who: 'company',
+      summary: 'What was used in a room',
+      success: ok(roomUsage),
       query: usageQuery,
       async handle(db, { caller, ids, query }) {
         await viewRoom(db, viewerOf(caller), ids.room);
@@ -27,6 +30,8 @@ export function usageRoutes({ prices }: Pick<ApiDeps, 'prices'>): readonly Route
     readRoute({
       path: '/v1/agents/:agent/usage',
       who: 'company',
+      summary: 'What an agent used',
+      success: ok(agentUsage),
       query: usageQuery,
       async handle(db, { caller, ids, query }) {
         const agent = await loadOwnAgent(db, caller.companyId, ids.agent);
@@ -42,6 +47,8 @@ export function usageRoutes({ prices }: Pick<ApiDeps, 'prices'>): readonly Route
     readRoute({
       path: '/v1/companies/:company/usage',
       who: 'company',
+      summary: 'What a company used',
+      success: ok(companyUsage),
       query: usageQuery,
       async handle(db, { caller, ids, query }) {
         if (caller.companyId !== ids.company) throw new NotFound('no such company');

@@ -4,7 +4,9 @@ import { loadRun, listRuns } from '../../prisma/store/run-reads';
 import { listWakes, loadWake } from '../../prisma/store/wake-reads';
 import { ENDINGS, WAKE_STATES } from '../../workflows/contract';
 import { viewerOf } from '../callers';
-import { readRoute, type ApiDeps, type Route } from '../route';
+import { ok, readRoute, type ApiDeps, type Route } from '../route';
+import { pageOf } from '../schemas/answers';
+import { listedRun, shownRun, shownWake } from '../schemas/room-answers';
 import { idOf, instant, oneOf } from '../schemas/fields';
 import { listBody, listQuery, pageRequest } from '../schemas/lists';
 
@@ -15,6 +17,8 @@ export function ledgerRoutes({ prices }: Pick<ApiDeps, 'prices'>): readonly Rout
     readRoute({
       path: '/v1/wakes',
       who: 'company',
+      summary: 'The wakes in the rooms of the caller',
+      success: ok(pageOf(shownWake)),
       query: listQuery('wake').extend({ ...place, state: oneOf(WAKE_STATES).optional() }),
       async handle(db, { caller, query }) {
         const filter = { room: query.room, agent: query.agent, state: query.state };
@@ -24,6 +28,8 @@ export function ledgerRoutes({ prices }: Pick<ApiDeps, 'prices'>): readonly Rout
     readRoute({
       path: '/v1/wakes/:wake',
       who: 'company',
+      summary: 'A wake',
+      success: ok(shownWake),
       async handle(db, { caller, ids }) {
         return { status: 200, body: await loadWake(db, viewerOf(caller), ids.wake) };
       },
@@ -31,6 +37,8 @@ export function ledgerRoutes({ prices }: Pick<ApiDeps, 'prices'>): readonly Rout
     readRoute({
       path: '/v1/runs',
       who: 'company',
+      summary: 'The runs in the rooms of the caller',
+      success: ok(pageOf(listedRun)),
       query: listQuery('run').extend({
         ...place,
         state: oneOf(['open', 'closed']).optional(),
@@ -50,6 +58,8 @@ export function ledgerRoutes({ prices }: Pick<ApiDeps, 'prices'>): readonly Rout
     readRoute({
       path: '/v1/runs/:run',
       who: 'company',
+      summary: 'A run: its steps and its model requests',
+      success: ok(shownRun),
       async handle(db, { caller, ids }) {
         return { status: 200, body: await loadRun(db, viewerOf(caller), ids.run, prices) };
       },

@@ -1,6 +1,7 @@
 // What the routes of companies, keys, agents and rooms take.
 
 import { z } from 'zod';
+import { MODEL_PROTOCOLS } from '../../prisma/model-endpoint';
 import { TOKENS_PER_DAY_MAX, TOKENS_PER_RUN_DEFAULT, TOKENS_PER_RUN_MAX } from '../../prisma/store/budgets';
 import { HOP_LIMIT_MAX, RUN_ALLOWANCE_MAX } from '../../prisma/store/rooms';
 import { ON_CRASH, RIGHTS } from '../../workflows/contract';
@@ -36,15 +37,22 @@ export const modelKeyBody = z
     key: z.string('text'),
     provider: z.string('text').optional(),
     base_url: z.string('text').optional(),
+    protocol: oneOf(MODEL_PROTOCOLS).optional(),
   })
   .refine(
     (body) => (body.provider === undefined) !== (body.base_url === undefined),
     'either provider or base_url, and not both',
-  );
+  )
+  .refine((body) => body.protocol === undefined || body.base_url !== undefined, {
+    error: 'the protocol is said of a base_url; that of a provider is known',
+    path: ['protocol'],
+  })
+  .meta({ oneOf: [{ required: ['provider'] }, { required: ['base_url'] }] });
 
 export const modelKeyPatch = z
   .strictObject({ name: label.optional(), key: z.string('text').optional() })
-  .refine(changesSomething, CHANGES_SOMETHING);
+  .refine(changesSomething, CHANGES_SOMETHING)
+  .meta({ minProperties: 1 });
 
 const MODEL_LIMIT = 200;
 const model = z
@@ -52,7 +60,8 @@ const model = z
   .refine(
     (text) => text.trim() === text && /^[^\p{Cc}]+$/u.test(text) && text.length <= MODEL_LIMIT,
     `a model's name, of at most ${MODEL_LIMIT} characters`,
-  );
+  )
+  .meta({ minLength: 1, maxLength: MODEL_LIMIT });
 
 export const agentBody = z.strictObject({
   slug: slug.optional(),
@@ -75,7 +84,8 @@ export const agentPatch = z
     tokens_per_day: tokensPerDay.optional(),
     tokens_per_run: tokensPerRun.optional(),
   })
-  .refine(changesSomething, CHANGES_SOMETHING);
+  .refine(changesSomething, CHANGES_SOMETHING)
+  .meta({ minProperties: 1 });
 
 const onCrash = oneOf(ON_CRASH);
 const hopLimit = whole(0, HOP_LIMIT_MAX);
@@ -96,7 +106,8 @@ export const roomPatch = z
     hop_limit: hopLimit.optional(),
     run_allowance: runAllowance.optional(),
   })
-  .refine(changesSomething, CHANGES_SOMETHING);
+  .refine(changesSomething, CHANGES_SOMETHING)
+  .meta({ minProperties: 1 });
 
 const CODE_LIMIT = 200;
 /** A code of any form is looked for: a wrong one is not found, like one that never was. */
@@ -133,7 +144,8 @@ export const rosterPatch = z
     private_memory: flag.optional(),
   })
   .refine(changesSomething, CHANGES_SOMETHING)
-  .refine((body) => body.preset === undefined || body.rights === undefined, NOT_BOTH);
+  .refine((body) => body.preset === undefined || body.rights === undefined, NOT_BOTH)
+  .meta({ minProperties: 1 });
 
 /** What is to be erased: a message, a task, or a memory entry of the caller's company. */
 export const redactionBody = z.strictObject({

@@ -67,10 +67,20 @@ const memory = z.strictObject({
   visibility: oneOf(MEMORY_VISIBILITIES).default('shared'),
 });
 
-export const eventBody = z.discriminatedUnion(
+const eventBody = z.discriminatedUnion(
   'type',
   [message, task, taskResponse, taskVerdict, memory],
   'one of message, task, task_response, task_verdict, memory',
 );
 
 export type EventBody = z.output<typeof eventBody>;
+
+/** As many as one statement appends without holding the room's lock for long. */
+const BATCH_LIMIT = 100;
+const batchSize = `1 to ${BATCH_LIMIT} events`;
+
+/** One event, or a batch of them. */
+export const eventsBody = z.union([
+  eventBody,
+  z.array(eventBody, batchSize).min(1, batchSize).max(BATCH_LIMIT, batchSize),
+]);

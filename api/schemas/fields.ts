@@ -3,23 +3,30 @@
 import { z } from 'zod';
 import { isValidName, isValidSlug, NAME_LIMIT, SLUG_LIMIT, slugFromName } from '../../prisma/store/addressing';
 import { InvalidInput } from '../../prisma/store/errors';
-import { isId, type IdPrefix } from '../../prisma/store/ids';
+import type { IdPrefix } from '../../prisma/store/ids';
 import { TEXT_LIMIT } from '../../workflows/contract';
+
+/** What ids of these kinds look like. */
+export function idPattern(...prefixes: readonly IdPrefix[]): RegExp {
+  return new RegExp(`^(${prefixes.join('|')})_[0-7][0-9a-hjkmnp-tv-z]{25}$`);
+}
 
 /** The id of a thing that a body or a query refers to. */
 export function idOf(prefix: IdPrefix) {
-  return z.string('an id').refine((text) => isId(prefix, text), `an id that starts with ${prefix}_`);
+  return z.string('an id').regex(idPattern(prefix), `an id that starts with ${prefix}_`);
 }
 
 export const slug = z
   .string('text')
-  .refine(isValidSlug, `a slug: 1 to ${SLUG_LIMIT} lower-case letters and digits with single hyphens between`);
+  .refine(isValidSlug, `a slug: 1 to ${SLUG_LIMIT} lower-case letters and digits with single hyphens between`)
+  .meta({ minLength: 1, maxLength: SLUG_LIMIT, examples: ['launch-2'] });
 
 /** What people and agents read and address. Stored without white space around it. */
 export const name = z
   .string('text')
   .refine(isValidName, `a name: 1 to ${NAME_LIMIT} characters on one line with a letter or digit, and no @`)
-  .transform((text) => text.trim());
+  .transform((text) => text.trim())
+  .meta({ minLength: 1, examples: ['Launch'] });
 
 /** What a company calls something of its own, such as a key. */
 export const label = z
@@ -28,13 +35,15 @@ export const label = z
   .refine(
     (text) => text !== '' && Array.from(text).length <= NAME_LIMIT && !/[\p{Cc}\u2028-\u202e\u2066-\u2069]/u.test(text),
     `1 to ${NAME_LIMIT} characters on one line`,
-  );
+  )
+  .meta({ minLength: 1, examples: ['main'] });
 
 /** What is said in a room. */
 export const text = z
   .string('text')
   .max(TEXT_LIMIT, `at most ${TEXT_LIMIT} characters`)
-  .refine((said) => said.trim() !== '', 'text that is not blank');
+  .refine((said) => said.trim() !== '', 'text that is not blank')
+  .meta({ minLength: 1 });
 
 export function optionalText() {
   return z.string('text').max(TEXT_LIMIT, `at most ${TEXT_LIMIT} characters`);
@@ -61,20 +70,26 @@ export function changesSomething(change: object): boolean {
 export const CHANGES_SOMETHING = 'at least one field to change';
 
 /** RFC 3339: a full date, kept as it is, or a time with its offset, kept as its instant in UTC. */
-export const deadline = z.string('text').transform((given, context) => {
-  const kept = readDeadline(given);
-  if (kept !== null) return kept;
-  context.addIssue({ code: 'custom', message: 'a date such as 2026-08-08, or a time such as 2026-08-08T17:00:00Z' });
-  return z.NEVER;
-});
+export const deadline = z
+  .string('text')
+  .transform((given, context) => {
+    const kept = readDeadline(given);
+    if (kept !== null) return kept;
+    context.addIssue({ code: 'custom', message: 'a date such as 2026-08-08, or a time such as 2026-08-08T17:00:00Z' });
+    return z.NEVER;
+  })
+  .meta({ anyOf: [{ format: 'date' }, { format: 'date-time' }], examples: ['2026-08-08', '2026-08-08T17:00:00Z'] });
 
 /** A time, for a filter. */
-export const instant = z.string('text').transform((given, context) => {
-  const kept = given.includes('T') || given.includes('t') ? readDeadline(given) : null;
-  if (kept !== null) return new Date(kept);
-  context.addIssue({ code: 'custom', message: 'a time such as 2026-08-08T17:00:00Z' });
-  return z.NEVER;
-});
+export const instant = z
+  .string('text')
+  .transform((given, context) => {
+    const kept = given.includes('T') || given.includes('t') ? readDeadline(given) : null;
+    if (kept !== null) return new Date(kept);
+    context.addIssue({ code: 'custom', message: 'a time such as 2026-08-08T17:00:00Z' });
+    return z.NEVER;
+  })
+  .meta({ format: 'date-time', examples: ['2026-08-08T17:00:00Z'] });
 
 const DATE = /^(\d{4})-(\d{2})-(\d{2})$/;
 const TIME = /^(\d{4}-\d{2}-\d{2})[Tt]([01]\d|2[0-3]):[0-5]\d:[0-5]\d(\.\d{1,9})?([Zz]|[+-]([01]\d|2[0-3]):[0-5]\d)$/;

@@ -12,15 +12,19 @@ export const limit = z
   .string()
   .refine((text) => /^[1-9]\d{0,2}$/.test(text) && Number(text) <= LIMIT_MAX, `a number from 1 to ${LIMIT_MAX}`)
   .transform(Number)
-  .default(LIMIT_DEFAULT);
+  .default(LIMIT_DEFAULT)
+  .meta({ type: 'integer', minimum: 1, maximum: LIMIT_MAX, default: LIMIT_DEFAULT });
 
 export function cursor(kind: CursorKey) {
-  return z.string().transform((given, context) => {
-    const key = decodeCursor(given, kind);
-    if (key !== null) return key;
-    context.addIssue({ code: 'custom', message: 'a next_cursor of this list' });
-    return z.NEVER;
-  });
+  return z
+    .string()
+    .transform((given, context) => {
+      const key = decodeCursor(given, kind);
+      if (key !== null) return key;
+      context.addIssue({ code: 'custom', message: 'a next_cursor of this list' });
+      return z.NEVER;
+    })
+    .meta({ minLength: 1 });
 }
 
 /** The query of a list whose cursors are keys of one kind. Filters extend it. */
@@ -46,4 +50,8 @@ export function listBody<T>(page: Page<T>, resource: (row: T) => unknown = (row)
 }
 
 /** The number of the last event that a client has. */
-export const afterSeq = z.string().refine(isSeq, 'the seq of an event, or 0').transform(BigInt);
+export const afterSeq = z
+  .string()
+  .refine(isSeq, 'the seq of an event, or 0')
+  .transform(BigInt)
+  .meta({ pattern: '^(0|[1-9][0-9]{0,18})$' });

@@ -4,7 +4,7 @@
 import type { AuditEntry } from '../generated/client';
 import { newId } from './ids';
 import { byId, pageOf, type Page, type PageRequest } from './paging';
-import type { Reader, Tx } from './transaction';
+import type { Reader, SqlTx } from './transaction';
 
 export const AUDIT_ACTIONS = [
   'company.created',
@@ -59,7 +59,7 @@ export interface AuditRecord {
 }
 
 /** Appends a record to the audit of every company that it concerns, in the caller's transaction. */
-export async function appendAudit(tx: Tx, actor: AuditActor, record: AuditRecord): Promise<void> {
+export async function appendAudit(tx: SqlTx, actor: AuditActor, record: AuditRecord): Promise<void> {
   const own = actor.companyId === null ? [] : [actor.companyId];
   for (const companyId of new Set(record.companies ?? own)) {
     await tx.$executeRaw`

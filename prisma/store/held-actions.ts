@@ -7,9 +7,9 @@
 //     └──the run ended otherwise (from approved too)──▶ superseded
 
 import { createHash } from 'node:crypto';
+import canonicalize from 'canonicalize';
 import type { DeclaredAction, Rights } from '../../workflows/contract';
 import type { HoldRecord, Move } from '../../workflows/policy/next-move';
-import { canonicalJson } from './canonical-json';
 import type { LockedRun } from './runs';
 import type { SqlTx } from './transaction';
 
@@ -82,7 +82,8 @@ export async function recordStanding(tx: SqlTx, runId: string, move: Move, right
 
 /** An action as it is kept, and its hash. */
 export function freeze(declared: DeclaredAction): { action: string; sha256: string } {
-  const action = canonicalJson(declared);
+  const action = canonicalize(declared);
+  if (action === undefined) throw new Error('an action that is no JSON');
   return { action, sha256: sha256Of(action) };
 }
 

@@ -7,7 +7,7 @@ import { type Author, type NewWake, type RoomDraft } from './draft';
 import { InvalidInput, NotFound } from './errors';
 import { publicReason } from './gates';
 import { newId } from './ids';
-import { gateOf, loadRoster, type RoomForWrite, type RosterAgent } from './roster';
+import { gateOf, rosterOf, type RoomForWrite, type RosterAgent } from './roster';
 import { pageOf, type Page, type PageRequest } from './paging';
 import type { Reader, SqlTx } from './transaction';
 
@@ -50,7 +50,7 @@ export async function stageMessage(
   message: MessageToPost,
 ): Promise<StagedMessage> {
   const mayAddress = message.mentions.length > 0 || /[@\uFF20]/.test(message.text);
-  const roster = mayAddress ? await loadRoster(tx, room.id) : [];
+  const roster = mayAddress ? await rosterOf(tx, room) : [];
   const addressed = addressedAgents(message, roster);
   return stageAddressed(draft, room, {
     kind: 'text',

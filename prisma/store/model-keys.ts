@@ -1,6 +1,7 @@
 // Model keys: a company's secret at a provider, sealed and bound to its address.
 
 import type { ModelKey } from '../generated/client';
+import type { ModelProtocol } from '../model-endpoint';
 import { Conflict, NotFound } from './errors';
 import { byId, pageOf, type Page, type PageRequest } from './paging';
 import type { Reader, Tx } from './transaction';
@@ -9,9 +10,6 @@ import type { Reader, Tx } from './transaction';
 export function modelKeyBinding(modelKeyId: string, baseUrl: string): string {
   return `${modelKeyId}|${baseUrl}`;
 }
-
-/** The protocol spoken at an address. */
-export type ModelProtocol = 'openai_compatible' | 'openai' | 'anthropic';
 
 /** Stores a model key whose secret its caller sealed for this id and address. */
 export async function createModelKey(
@@ -80,6 +78,7 @@ export function modelKeyResource(key: ModelKey, provider: string | null): Record
     id: key.id,
     name: key.name,
     provider,
+    protocol: key.provider,
     base_url: key.baseUrl,
     owner_supplied: key.ownerSupplied,
     version: key.version,

@@ -5,6 +5,7 @@
 import { createHash } from 'node:crypto';
 import { MODEL_REQUESTS_LIMIT, type DeclaredReply, type Ending, type Rights } from '../../workflows/contract';
 import { Prisma } from '../generated/client';
+import type { ModelProtocol } from '../model-endpoint';
 import type { Execution } from './claims';
 import { closeLockedRun } from './closing';
 import { RoomDraft } from './draft';
@@ -18,6 +19,7 @@ export interface ModelTarget {
   readonly model: string | null;
   readonly keyId: string | null;
   readonly keyVersion: number | null;
+  readonly protocol: ModelProtocol | null;
   readonly baseUrl: string | null;
   readonly sealedSecret: string | null;
   readonly ownerSupplied: boolean;
@@ -188,7 +190,7 @@ async function loadTarget(
   const [row] = await tx.$queryRaw<
     (ModelTarget & { number: number | null; outcome: string | null; view: RoomView | null })[]
   >`
-    SELECT a.model, k.id AS "keyId", k.version AS "keyVersion", k.base_url AS "baseUrl",
+    SELECT a.model, k.id AS "keyId", k.version AS "keyVersion", k.provider AS protocol, k.base_url AS "baseUrl",
            CASE WHEN k.revoked_at IS NULL THEN k.sealed_secret END AS "sealedSecret",
            coalesce(k.owner_supplied, false) AS "ownerSupplied", q.number, q.outcome, ${view} AS view
     FROM runs r JOIN agents a ON a.id = r.agent_id

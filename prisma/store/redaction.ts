@@ -131,10 +131,14 @@ async function eraseFromRuns(tx: Tx, roomId: string, target: Target): Promise<vo
   const erased = steps.reduce((left, step) => withoutStep(left, step.stepKey, target.kind), reply);
   await tx.$executeRaw`UPDATE runs SET reply = ${JSON.stringify(erased)}::jsonb WHERE id = ${target.runId}`;
   const frozen = steps.filter((step) => withoutStep(reply, step.stepKey, target.kind) !== reply);
-  await tx.heldAction.updateMany({
-    where: { runId: target.runId, stepKey: { in: frozen.map((step) => step.stepKey) } },
-    data: { action: null },
-  });
+  // With the answers that showed it: a decision told again is answered from the action's row.
+  await tx.$executeRaw`
+    WITH held AS (
+      UPDATE held_actions SET action = NULL
+      WHERE run_id = ${target.runId} AND step_key = ANY(${frozen.map((step) => step.stepKey)}::text[])
+      RETURNING id
+    )
+    DELETE FROM stored_answers WHERE subject_id IN (SELECT id FROM held)`;
 }
 
 // The same declared actions, so that the steps of a run that is still open stay what they were.

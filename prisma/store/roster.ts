@@ -54,6 +54,17 @@ export async function lockRoomForWrite(tx: SqlTx, roomId: string, companyId: str
   return room;
 }
 
+const rosters = new WeakMap<RoomForWrite, Promise<readonly RosterAgent[]>>();
+
+/** The roster of a room that this transaction writes to, read once for all that it writes there. */
+export function rosterOf(tx: SqlTx, room: RoomForWrite): Promise<readonly RosterAgent[]> {
+  const known = rosters.get(room);
+  if (known !== undefined) return known;
+  const read = loadRoster(tx, room.id);
+  rosters.set(room, read);
+  return read;
+}
+
 /** The agents on a room's roster whose companies are members. */
 export async function loadRoster(reader: SqlTx, roomId: string): Promise<RosterAgent[]> {
   return reader.$queryRaw<RosterAgent[]>`

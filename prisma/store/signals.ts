@@ -3,11 +3,12 @@
 //   written ──▶ delivered (Temporal took it, or knows nobody who could)      said again ──▶ written
 
 import type { HeldActionState, RunSignalKind } from '../../workflows/contract';
+import { WAKES_CHANNEL } from './draft';
 import { newId } from './ids';
 import { inSqlTransaction, type Db, type SqlTx } from './transaction';
 
-/** The channel on which it is heard that signals wait. A hint: the table is the truth. */
-export const SIGNALS_CHANNEL = 'durable_room_signals';
+/** What is said on the dispatchers' channel when a signal waits. A hint: the table is the truth. */
+export const SIGNALS_HINT = 'signals';
 
 /** How long a dispatcher has for signalling before the row is due for another. */
 const SIGNAL_LEASE_SECONDS = 5;
@@ -38,7 +39,7 @@ async function addSignal(tx: SqlTx, runId: string, kind: RunSignalKind, heldActi
   await tx.$executeRaw`
     INSERT INTO run_signals (id, run_id, kind, held_action_id)
     VALUES (${newId('sig')}, ${runId}, ${kind}, ${heldActionId})`;
-  await tx.$queryRaw`SELECT pg_notify(${SIGNALS_CHANNEL}, '')::text AS notified`;
+  await tx.$queryRaw`SELECT pg_notify(${WAKES_CHANNEL}, ${SIGNALS_HINT})::text AS notified`;
 }
 
 /** Up to `limit` signals that are due, oldest first, each leased to this caller for a few seconds. */

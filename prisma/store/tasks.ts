@@ -10,7 +10,7 @@ import { Conflict, InvalidInput, NotAllowed, NotFound } from './errors';
 import { newId } from './ids';
 import { stageAddressed, type StagedMessage } from './messages';
 import { byId, pageOf, type Page, type PageRequest } from './paging';
-import { loadRoster, type RoomForWrite } from './roster';
+import { rosterOf, type RoomForWrite } from './roster';
 import type { Reader, SqlTx } from './transaction';
 
 /** A row as Prisma's model names its columns. */
@@ -49,7 +49,7 @@ export async function stageTask(
   room: RoomForWrite,
   task: TaskToSend,
 ): Promise<StagedMessage & { taskId: string }> {
-  const roster = await loadRoster(tx, room.id);
+  const roster = await rosterOf(tx, room);
   const slug = task.to.normalize('NFC').toLowerCase();
   const recipient = roster.find((agent) => agent.slug === slug);
   if (!recipient) throw new NotFound('no agent on the roster has this slug');
@@ -139,7 +139,7 @@ export async function respondToTask(
   const messageId = { current: '' };
   const updated = { ...task, state: response.state, result: response.result, respondedAt: await clock(tx) };
   const sender = task.senderKind === 'agent' ? task.senderId : null;
-  const addressed = sender === null ? [] : (await loadRoster(tx, room.id)).filter((agent) => agent.agentId === sender);
+  const addressed = sender === null ? [] : (await rosterOf(tx, room)).filter((agent) => agent.agentId === sender);
   const staged = stageAddressed(draft, room, {
     kind: 'response_card',
     author: response.responder,
@@ -258,6 +258,13 @@ export async function loadTask(reader: Reader, roomId: string, taskId: string): 
 /** True while the recipient has not answered. */
 export function isOpen(task: { state: string }): boolean {
   return task.state === 'pending' || task.state === 'in_progress';
+}
+
+/** Locks those of a room's tasks that are named, in their one order. For who will lock more than one. */
+export async function lockTasks(tx: SqlTx, roomId: string, taskIds: readonly string[]): Promise<void> {
+  await tx.$queryRaw`
+    SELECT 1 AS locked FROM tasks WHERE id = ANY(${[...taskIds]}::text[]) AND room_id = ${roomId}
+    ORDER BY id FOR NO KEY UPDATE`;
 }
 
 /** Locks a task of this room. @throws NotFound */

@@ -2,6 +2,7 @@
 
 import type { Prisma, PrismaClient } from '../generated/client';
 import { Transient } from './errors';
+import { tellNews } from './room-hints';
 import { isUncommitted, SqlOnly } from './sql-transaction';
 
 export type Db = PrismaClient;
@@ -56,7 +57,7 @@ const TRANSIENT_TEXTS =
  * @throws Transient when Postgres did not answer (the outcome is then unknown), or whatever `work` threw.
  */
 export async function inTransaction<T>(db: Db, work: (tx: Tx) => Promise<T>): Promise<T> {
-  return retried(() => db.$transaction(work));
+  return retried(db, work, (told) => db.$transaction(told));
 }
 
 /**
@@ -69,7 +70,7 @@ export async function inSqlTransaction<T>(db: Db, work: (tx: SqlTx) => Promise<T
   for (let attempt = 1; ; attempt += 1) {
     const limitMs = attempt === 1 ? undefined : giveUpAt - Date.now();
     try {
-      return await retried(() => db.$transaction(work, new SqlOnly(limitMs) as object));
+      return await retried(db, work, (told) => db.$transaction(told, new SqlOnly(limitMs) as object));
     } catch (error) {
       const pauseMs = Math.min(AGAIN_MAX_MS, AGAIN_MS * 2 ** attempt) * (0.5 + Math.random() / 2);
       const outlasts = Date.now() + pauseMs < giveUpAt;
@@ -79,10 +80,17 @@ export async function inSqlTransaction<T>(db: Db, work: (tx: SqlTx) => Promise<T
   }
 }
 
-async function retried<T>(run: () => Promise<T>): Promise<T> {
+async function retried<T, X extends SqlTx>(
+  db: Db,
+  work: (tx: X) => Promise<T>,
+  run: (told: (tx: X) => Promise<T>) => Promise<T>,
+): Promise<T> {
   for (let attempt = 1; ; attempt += 1) {
+    let committed: X | undefined;
     try {
-      return await run();
+      const result = await run((tx) => work((committed = tx)));
+      tellNews(db, committed);
+      return result;
     } catch (error) {
       if (attempt < ROLLED_BACK_TRIES && ROLLED_BACK.has(sqlStateOf(error) ?? '')) continue;
       throw translate(error);

@@ -19,6 +19,22 @@ export function roomsOf(viewer: Viewer): Prisma.RoomWhereInput {
 }
 
 /**
+ * The rooms that a stream's viewer may read at this moment, with their newest number: no row once its key is revoked or its
+ * company suspended. In SQL, so that it is asked in the very statement that reads what is sent.
+ */
+export function streamedRooms(viewer: Viewer, keyId: string, roomId: string | null): Prisma.Sql {
+  return Prisma.sql`
+    SELECT r.id, r.last_seq, (${viewer.agentId}::text IS NULL OR ra.private_memory) AS sees_private
+    FROM api_keys k
+    JOIN companies c ON c.id = ${viewer.companyId} AND c.suspended_at IS NULL
+    JOIN room_members m ON m.company_id = c.id AND m.left_at IS NULL
+    JOIN rooms r ON r.id = m.room_id
+    LEFT JOIN room_agents ra ON ra.room_id = r.id AND ra.agent_id = ${viewer.agentId} AND ra.removed_at IS NULL
+    WHERE k.id = ${keyId} AND k.revoked_at IS NULL AND (${roomId}::text IS NULL OR r.id = ${roomId})
+      AND (${viewer.agentId}::text IS NULL OR ra.agent_id IS NOT NULL)`;
+}
+
+/**
  * Ids of the wakes or runs in the viewer's rooms that a page needs, and one more to know whether there is a next.
  *
  * Reads each room's share by its own index: a walk along all ids would pass over every other tenant's.

@@ -1,4 +1,4 @@
-// What the door takes: messages that address nobody, posted one by one to one room, at several numbers of clients at once.
+// What the door takes: messages that address nobody, one by one and in batches of 100, into one room and into 100 of them.
 
 import type { Ground } from './ground';
 import type { Progress } from './progress';
@@ -8,28 +8,46 @@ import { round, spreadOf, sum, type Spread } from './statistics';
 import { cpuMsOf, cpuMsOfPostgres } from './cpu';
 
 const TEXT = 'The plan for Tuesday is complete.';
+const BATCH = 100;
+const ROOMS = 100;
+
+/** Writes in one room wait for one another; those in many do not. */
+const CASES = [
+  { rooms: 1, batch: 1, concurrency: 1 },
+  { rooms: 1, batch: 1, concurrency: 16 },
+  { rooms: ROOMS, batch: 1, concurrency: 16 },
+  { rooms: 1, batch: BATCH, concurrency: 4 },
+  { rooms: ROOMS, batch: BATCH, concurrency: 4 },
+] as const;
 
 export interface ApiEvents {
+  readonly rooms: number;
+  readonly batch: number;
   readonly concurrency: number;
   readonly events_per_second: number;
   readonly answer_ms: Spread;
-  readonly statements_per_event: number;
+  readonly statements_per_request: number;
   readonly cpu_ms_per_event: { readonly api: number | null; readonly postgres: number | null };
+  /** As many as one core takes, were the API and PostgreSQL alone on it. */
+  readonly events_per_second_per_core: number | null;
 }
 
 export async function measureApiEvents(
   ground: Ground,
   sides: Sides,
-  concurrencies: readonly number[],
   forMs: number,
   progress: Progress,
 ): Promise<ApiEvents[]> {
+  const rooms = await sides.ours.room.openMore(ROOMS);
   const measured: ApiEvents[] = [];
-  for (const concurrency of concurrencies) {
-    progress.begin(`API events, ${concurrency} at once`);
+  for (const { rooms: count, batch, concurrency } of CASES) {
+    progress.begin(`API events, ${count} rooms, ${batch} a request, ${concurrency} at once`);
     const poster = await sides.ours.room.createPoster();
     if (poster === null) throw new Error('no API to post to');
-    await Promise.all(Array.from({ length: concurrency * 5 }, () => poster.post(TEXT)));
+    const used = rooms.slice(0, count);
+    let asked = 0;
+    const post = (): Promise<void> => poster.postMany(used[asked++ % used.length] as string, TEXT, batch);
+    await Promise.all(Array.from({ length: concurrency * 5 }, post));
     const statements = await readStatements(sides.ours.sql, 'bench_api');
     const cpu = { api: cpuMsOf(sides.api.pid), postgres: cpuMsOfPostgres(ground.postgresPid) };
     const answers: number[] = [];
@@ -37,23 +55,28 @@ export async function measureApiEvents(
     const client = async (): Promise<void> => {
       while (performance.now() - startedAt < forMs) {
         const askedAt = performance.now();
-        await poster.post(TEXT);
+        await post();
         answers.push(performance.now() - askedAt);
-        progress.at(`${answers.length} events`);
+        progress.at(`${answers.length * batch} events`);
       }
     };
     await Promise.all(Array.from({ length: concurrency }, client));
     const seconds = (performance.now() - startedAt) / 1_000;
+    const events = answers.length * batch;
     const per = (from: number | null, to: number | null): number | null =>
-      from === null || to === null ? null : round((to - from) / answers.length);
-    const cpuAfter = { api: cpuMsOf(sides.api.pid), postgres: cpuMsOfPostgres(ground.postgresPid) };
+      from === null || to === null ? null : (to - from) / events;
+    const api = per(cpu.api, cpuMsOf(sides.api.pid));
+    const postgres = per(cpu.postgres, cpuMsOfPostgres(ground.postgresPid));
     const sent = between(statements, await readStatements(sides.ours.sql, 'bench_api'));
     measured.push({
+      rooms: count,
+      batch,
       concurrency,
-      events_per_second: round(answers.length / seconds),
+      events_per_second: round(events / seconds),
       answer_ms: spreadOf(answers),
-      statements_per_event: round(sum(sent.map((statement) => statement.calls)) / answers.length),
-      cpu_ms_per_event: { api: per(cpu.api, cpuAfter.api), postgres: per(cpu.postgres, cpuAfter.postgres) },
+      statements_per_request: round(sum(sent.map((statement) => statement.calls)) / answers.length),
+      cpu_ms_per_event: { api: api && round(api), postgres: postgres && round(postgres) },
+      events_per_second_per_core: api === null || postgres === null ? null : round(1_000 / (api + postgres)),
     });
   }
   return measured;

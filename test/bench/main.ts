@@ -51,7 +51,6 @@ const QUICK: Scale = {
 };
 
 const IN_FLIGHT = 50;
-const API_CONCURRENCIES = [1, 16];
 
 async function main(): Promise<number> {
   const { values } = parseArgs({
@@ -120,7 +119,7 @@ async function measure(ground: Ground, scale: Scale, progress: Progress, started
   const latency = await measureLatency(ground, sides, scale.latency, progress);
   const perRun = await measurePerRun(ground, sides, idle, scale.perRun, progress);
   const throughput = await measureThroughput(ground, sides, { ...scale.throughput, inFlight: IN_FLIGHT }, progress);
-  const apiEvents = await measureApiEvents(ground, sides, API_CONCURRENCIES, scale.apiMs, progress);
+  const apiEvents = await measureApiEvents(ground, sides, scale.apiMs, progress);
   const parked = await measureParked(ground, scale.parked, scale.idleSeconds, progress);
   return {
     machine: describeMachine(),

@@ -1,4 +1,4 @@
-// A client of the API that posts messages to one room over connections it keeps. Plain node:http: `fetch` costs several
+// A client of the API that posts messages over connections it keeps. Plain node:http: `fetch` costs several
 // times its CPU, which this machine would then lack.
 
 import http from 'node:http';
@@ -6,14 +6,15 @@ import http from 'node:http';
 export interface Poster {
   /** Posts one message and returns its id. @throws Error on any answer but 201 */
   post(text: string): Promise<string>;
+  /** Posts one message, or a batch of as many, to a room. @throws Error on any answer but 201 */
+  postMany(roomId: string, text: string, count: number): Promise<void>;
   close(): void;
 }
 
 export function createPoster(apiUrl: string, roomId: string, token: string): Poster {
   const agent = new http.Agent({ keepAlive: true, maxSockets: 64 });
-  const url = new URL(`/v1/rooms/${roomId}/events`, apiUrl);
-  const post = (text: string): Promise<string> => {
-    const body = JSON.stringify({ type: 'message', text });
+  const send = (to: string, body: string): Promise<string> => {
+    const url = new URL(`/v1/rooms/${to}/events`, apiUrl);
     return new Promise((resolve, reject) => {
       const request = http.request(url, {
         agent,
@@ -31,12 +32,20 @@ export function createPoster(apiUrl: string, roomId: string, token: string): Pos
         response.once('error', reject);
         response.once('end', () => {
           const answer = Buffer.concat(chunks).toString('utf8');
-          if (response.statusCode === 201) resolve((JSON.parse(answer) as { id: string }).id);
+          if (response.statusCode === 201) resolve(answer);
           else reject(new Error(`the API answered ${response.statusCode}: ${answer.slice(0, 300)}`));
         });
       });
       request.end(body);
     });
   };
-  return { post, close: () => agent.destroy() };
+  return {
+    post: async (text) =>
+      (JSON.parse(await send(roomId, JSON.stringify({ type: 'message', text }))) as { id: string }).id,
+    postMany: async (to, text, count) => {
+      const message = { type: 'message', text };
+      await send(to, JSON.stringify(count === 1 ? message : Array.from({ length: count }, () => message)));
+    },
+    close: () => agent.destroy(),
+  };
 }

@@ -118,15 +118,31 @@ export function print(measured: Measured, say: (line: string) => void): void {
     say(`  ${per_run.toFixed(2).padStart(6)} × ${mean_ms.toFixed(3).padStart(7)}  ${text.slice(0, 110)}`);
   }
   say('');
-  say('API, single messages that address nobody, one room');
+  say(
+    'API, messages that address nobody; "a core": events a second that one core would take, API and PostgreSQL together',
+  );
   table(say, [
-    ['at once', 'events/s', 'p50 ms', 'p99 ms', 'statements', 'CPU ms: API', 'postgres'],
+    [
+      'rooms',
+      'a request',
+      'at once',
+      'events/s',
+      'a core',
+      'p50 ms',
+      'p99 ms',
+      'statements',
+      'CPU ms: API',
+      'postgres',
+    ],
     ...apiEvents.map((one) => [
+      one.rooms,
+      one.batch,
       one.concurrency,
       one.events_per_second,
+      one.events_per_second_per_core ?? '-',
       one.answer_ms.p50,
       one.answer_ms.p99,
-      one.statements_per_event,
+      one.statements_per_request,
       one.cpu_ms_per_event.api ?? '-',
       one.cpu_ms_per_event.postgres ?? '-',
     ]),

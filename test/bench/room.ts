@@ -24,6 +24,8 @@ export interface BenchRoom {
   postOne(): Promise<string>;
   /** Posts this many at once, in one transaction, through the store. */
   postBatch(count: number): Promise<void>;
+  /** Opens more rooms of the same company, without agents; returns their ids. */
+  openMore(count: number): Promise<string[]>;
   /** What posts through the API, with a key of its own. Null where the side has no API. */
   createPoster(): Promise<Poster | null>;
 }
@@ -69,6 +71,14 @@ export async function createRoom(ground: Ground, database: string, apiUrl: strin
     id: roomId,
     postOne: () => (own === null ? post(1) : own.post(WAKING_TEXT)),
     postBatch: async (count) => void (await post(count)),
+    openMore: async (count) => {
+      const ids = Array.from({ length: count }, () => newId('room'));
+      await db.room.createMany({
+        data: ids.map((id) => ({ id, slug: id.replace('_', '-'), name: id, hostCompanyId: companyId })),
+      });
+      await db.roomMember.createMany({ data: ids.map((id) => ({ roomId: id, companyId, role: 'host' })) });
+      return ids;
+    },
     createPoster: poster,
   };
 }

@@ -69,10 +69,14 @@ export function createSevenActivities(deps: ActivityDeps) {
       if (!target) throw new Error('no model to ask');
       const { model, baseUrl, context } = target;
       const apiKey = deps.secretBox.open(target.sealedSecret, modelKeyBinding(target.keyId, baseUrl));
-      const answer = await deps.requestReply({ baseUrl, apiKey, model, ownerSupplied: false }, context, {
-        signal: Context.current().cancellationSignal,
-        timeoutMs: 8_000,
-      });
+      const answer = await deps.requestReply(
+        { protocol: 'openai_compatible', baseUrl, apiKey, model, ownerSupplied: false },
+        context,
+        {
+          signal: Context.current().cancellationSignal,
+          timeoutMs: 8_000,
+        },
+      );
       if (answer.kind !== 'reply') throw new Error(`the model did not reply: ${answer.kind}`);
       return {
         ...answer.usage,

@@ -34,6 +34,7 @@ const MAY: Readonly<Record<string, string>> = {
   'POST /v1/companies/:company/suspend': 'O',
   'POST /v1/companies/:company/resume': 'O',
   'POST /v1/keys': 'A',
+  'GET /v1/feed': 'AMSG',
   'GET /v1/keys': 'A',
   'DELETE /v1/keys/:key': 'A',
   'POST /v1/model-keys': 'A',

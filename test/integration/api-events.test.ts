@@ -302,8 +302,3 @@ test('an event that fails at its last statement leaves nothing, and none of it i
   expect(await api.db.message.count({ where: { roomId: own.id } })).toBe(0);
   await expectStatus(201, post(own.larkspur.member, { type: 'message', text: '@scribe' }, own.path));
 });
-
-test('an array is not taken as a batch', async () => {
-  const answer = await room.larkspur.member.post(`${room.path}/events`, [{ type: 'message', text: 'hi' }]);
-  expect([answer.status, answer.body.code]).toEqual([400, 'invalid_input']);
-});

@@ -10,6 +10,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
 import { createTestDatabase, type TestDatabase } from '../support/database';
 import { createClient, expectStatus } from '../support/api';
+import { openEvents } from '../support/event-source';
 
 const ROOT = join(__dirname, '..', '..');
 
@@ -138,6 +139,20 @@ test('a stop lets a request under way finish, and takes no other', async () => {
   await holder.query('COMMIT');
   await holder.end();
   expect((await answered).status).toBe(201);
+  expect(await running.exited).toBe(0);
+});
+
+test('a stop ends the streams that are open, and does not wait for their clients', async () => {
+  const operatorKey = 's'.repeat(40);
+  const running = await start({ OPERATOR_KEY: operatorKey });
+  const made = await expectStatus(
+    201,
+    createClient(running.url, operatorKey).post('/v1/companies', { name: 'Streaming' }),
+  );
+  const stream = await openEvents(`${running.url}/v1/feed`, made.admin_key.token);
+  expect(stream.status).toBe(200);
+  running.child.kill('SIGTERM');
+  await stream.ended;
   expect(await running.exited).toBe(0);
 });
 

@@ -11,7 +11,11 @@ let larkspur: RoomCompany;
 
 beforeAll(async () => {
   api = await startTestApi({
-    providers: { openai: 'https://api.openai.com/v1', house: 'http://127.0.0.1:9/v1' },
+    providers: {
+      openai: 'https://api.openai.com/v1',
+      anthropic: 'https://api.anthropic.com/v1',
+      house: 'http://127.0.0.1:9/v1',
+    },
     allowedModelHosts: ['127.0.0.1:4711', 'models.internal:8443'],
   });
   larkspur = await setUpCompany(api, 'larkspur', 'Larkspur', 'scribe');
@@ -36,6 +40,7 @@ test('a key of a provider that the operator configured is stored sealed', async 
     id: expect.stringMatching(/^mk_/),
     name: 'main',
     provider: 'house',
+    protocol: 'openai_compatible',
     base_url: 'http://127.0.0.1:9/v1',
     owner_supplied: false,
     version: 1,
@@ -49,6 +54,40 @@ test('a key of a provider that the operator configured is stored sealed', async 
   expect(one.body).toEqual(answer.body);
   expect(list.body.data).toContainEqual(answer.body);
   expect(answer.text + one.text + list.text).not.toContain(SECRET);
+});
+
+describe('the protocol spoken at an address', () => {
+  test.each([
+    ['openai', 'openai'],
+    ['anthropic', 'anthropic'],
+    ['house', 'openai_compatible'],
+  ])('of the provider %s is %s', async (provider, protocol) => {
+    const key = await expectStatus(201, post({ key: SECRET, provider }));
+    expect(key).toMatchObject({ provider, protocol, owner_supplied: false });
+    expect(await api.db.modelKey.findUniqueOrThrow({ where: { id: key.id } })).toMatchObject({ provider: protocol });
+  });
+
+  test.each([
+    [undefined, 'https://models.example.com', 'https://models.example.com/v1'],
+    ['openai_compatible', 'https://models.example.com', 'https://models.example.com/v1'],
+    ['openai', 'https://models.example.com/v1/responses', 'https://models.example.com/v1'],
+    ['anthropic', 'https://models.example.com/anthropic', 'https://models.example.com/anthropic/v1'],
+    ['anthropic', 'https://models.example.com/v1/messages', 'https://models.example.com/v1'],
+  ])("of an owner's own is what the owner says: %s", async (protocol, base_url, stored) => {
+    const key = await expectStatus(201, post({ key: SECRET, base_url, protocol }));
+    expect(key).toMatchObject({ protocol: protocol ?? 'openai_compatible', base_url: stored, owner_supplied: true });
+  });
+
+  test.each<[object, string]>([
+    [{ base_url: 'https://models.example.com', protocol: 'gopher' }, '/protocol'],
+    [{ base_url: 'https://models.example.com', protocol: null }, '/protocol'],
+    [{ provider: 'openai', protocol: 'anthropic' }, '/protocol'],
+    [{ base_url: 'https://models.example.com/v1/messages' }, '/base_url'],
+    [{ base_url: 'https://models.example.com/v1/chat/completions', protocol: 'anthropic' }, '/base_url'],
+  ])('is refused in %j', async (body, pointer) => {
+    const answer = await post({ key: SECRET, ...body });
+    expect([answer.status, answer.body.pointer]).toEqual([400, pointer]);
+  });
 });
 
 describe('a pasted key', () => {
@@ -146,6 +185,14 @@ describe('a base URL inside our network', () => {
     'https://[2002:7f00:1::]/v1',
     'https://[fe80::1]/v1',
     'https://[fd00::1]/v1',
+    'https://[fd00:ec2::254]/v1',
+    'https://[fec0::1]/v1',
+    'https://[::7f00:1]/v1',
+    'https://[64:ff9b:1::a00:1]/v1',
+    'https://[2001:0:7f00:1::1]/v1',
+    'https://100.100.100.200/v1',
+    'https://168.63.129.16/v1',
+    'https://0251.0376.0251.0376/v1',
     'https://localhost/v1',
     'https://localhost./v1',
     'https://a.localhost/v1',

@@ -3,13 +3,13 @@
 
 import { WorkflowExecutionAlreadyStartedError, type Client } from '@temporalio/client';
 import { listRoomEvents } from '../../prisma/store/events';
+import { listenTo } from '../../prisma/channel-listener';
 import { RoomDraft, WAKES_CHANNEL } from '../../prisma/store/draft';
 import { stageMessage } from '../../prisma/store/messages';
 import { lockRoomForWrite } from '../../prisma/store/roster';
 import { deliverWakes, startAgain } from '../../prisma/store/wakes';
 import { dispatchOnce } from '../../worker/dispatcher';
 import { createLoop } from '../../worker/loop';
-import { startWakeListener } from '../../worker/wake-listener';
 import { wakeWorkflowId } from '../../workflows/contract';
 import { until } from '../support/runs';
 import { eventsOf, holdTransaction, untilWaiting } from '../support/store-runs';
@@ -336,7 +336,7 @@ test('a listener whose connection was ended in silence is back by itself, and hi
     },
   });
   let lost = 0;
-  const listener = startWakeListener(world.url, { [WAKES_CHANNEL]: loop.nudge }, () => (lost += 1));
+  const listener = listenTo(world.url, WAKES_CHANNEL, loop.nudge, () => (lost += 1));
   const backend = () => world.db.$queryRaw<{ pid: number }[]>`
     SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'durable-room-listener' AND query LIKE 'LISTEN%'`;
   const kill = async () => {

@@ -63,10 +63,14 @@ export function createJobSteps({ db, secretBox, requestReply }: ActivityDeps, pa
       if (!target) throw new Error('no model to ask');
       const { model, baseUrl } = target;
       const apiKey = secretBox.open(target.sealedSecret, modelKeyBinding(target.keyId, baseUrl));
-      const answer = await ask({ baseUrl, apiKey, model, ownerSupplied: false }, context, {
-        signal: Context.current().cancellationSignal,
-        timeoutMs: job.attemptMs,
-      });
+      const answer = await ask(
+        { protocol: 'openai_compatible', baseUrl, apiKey, model, ownerSupplied: false },
+        context,
+        {
+          signal: Context.current().cancellationSignal,
+          timeoutMs: job.attemptMs,
+        },
+      );
       if (answer.kind !== 'reply') throw new Error(`the model did not reply: ${answer.kind}`);
       return answer.reply;
     },

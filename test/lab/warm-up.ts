@@ -22,7 +22,13 @@ export async function warmUp(databaseUrl: string): Promise<void> {
   } finally {
     await database.close();
   }
-  const endpoint = { baseUrl: NOWHERE, apiKey: 'sk-lab', model: 'scripted', ownerSupplied: false };
+  const endpoint = {
+    protocol: 'openai_compatible',
+    baseUrl: NOWHERE,
+    apiKey: 'sk-lab',
+    model: 'scripted',
+    ownerSupplied: false,
+  } as const;
   const prompt = { system: 'Be brief.', user: 'hi' };
   await requestReply(endpoint, prompt, { signal: new AbortController().signal, timeoutMs: 1_000 });
 }

@@ -10,6 +10,8 @@ import type { PriceTable } from '../../prisma/prices';
 import { createSecretBox, type SecretBox } from '../../prisma/secret-box';
 import { ensureOperatorKey } from '../../prisma/store/keys';
 import type { Db } from '../../prisma/store/transaction';
+import { createStreams, STREAM_SETTINGS, type StreamSettings } from '../../api/streams';
+import { assertDocumented } from './contract';
 import { createTestDatabase } from './database';
 
 // oxlint-disable-next-line typescript/no-explicit-any -- whatever the API answers; tests say what they expect of it
@@ -53,6 +55,8 @@ export interface TestApi {
 export interface TestApiOptions {
   readonly providers?: Readonly<Record<string, string>>;
   readonly allowedModelHosts?: readonly string[];
+  readonly requestsPerMinute?: number;
+  readonly streams?: Partial<StreamSettings>;
   readonly prices?: PriceTable;
 }
 
@@ -68,8 +72,14 @@ export async function startTestApi(options: TestApiOptions = {}): Promise<TestAp
   });
   const secretBox = createSecretBox([{ id: 'test', key: randomBytes(32) }]);
   const lines: string[] = [];
+  const streams = createStreams(
+    { db: database.prisma, databaseUrl: test.url },
+    { ...STREAM_SETTINGS, ...options.streams },
+  );
   const routeDeps: ApiDeps = {
     db: database.prisma,
+    streams,
+    requestsPerMinute: options.requestsPerMinute ?? 1_000_000,
     secretBox,
     providers: new Map(Object.entries(options.providers ?? { openai: 'https://api.openai.com/v1' })),
     allowedModelHosts: options.allowedModelHosts ?? [],
@@ -91,6 +101,7 @@ export async function startTestApi(options: TestApiOptions = {}): Promise<TestAp
     logged: () => lines.join(''),
     client: (token) => createClient(url, token),
     close: async () => {
+      await streams.close();
       await served.close();
       await database.close();
       await test.drop();
@@ -111,6 +122,19 @@ export async function serveApi(deps: ApiDeps): Promise<{ url: string; close(): P
   };
 }
 
+/** Serves one more API on the database of a test's, changed in some of what it is given. */
+export function serveBeside(api: TestApi, change: Partial<ApiDeps>): Promise<{ url: string; close(): Promise<void> }> {
+  return serveApi({
+    db: api.db,
+    secretBox: api.secretBox,
+    providers: new Map(),
+    allowedModelHosts: [],
+    prices: new Map(),
+    log: pino({ level: 'silent' }),
+    ...change,
+  });
+}
+
 export function createClient(url: string, token?: string): ApiClient {
   const send: ApiClient['send'] = async (method, path, { body, headers } = {}) => {
     const answer = await fetch(url + path, {
@@ -119,6 +143,7 @@ export function createClient(url: string, token?: string): ApiClient {
       ...(body !== undefined && { body }),
     });
     const text = await answer.text();
+    assertDocumented(method, path, { status: answer.status, headers: answer.headers, text });
     return { status: answer.status, headers: answer.headers, text, body: text === '' ? null : parseOr(text) };
   };
   const sendJson = (method: string, path: string, body: unknown): Promise<ApiAnswer> =>
@@ -160,6 +185,9 @@ export interface RoomCompany {
   readonly modelKeyId: string;
 }
 
+/** An API that somebody serves, and the key of its operator. */
+export type ReachedApi = Pick<TestApi, 'client' | 'operatorKey'>;
+
 export interface TestRoom {
   readonly id: string;
   readonly path: string;
@@ -171,7 +199,7 @@ export interface TestRoom {
 
 /** Makes two companies, a room of the first and the second its guest, and an always-on agent of each on its roster. */
 export async function setUpRoom(
-  api: TestApi,
+  api: ReachedApi,
   options: { suffix?: string; preset?: string; room?: Record<string, unknown> } = {},
 ): Promise<TestRoom> {
   const { suffix = '', preset = 'autonomous' } = options;
@@ -188,7 +216,12 @@ export async function setUpRoom(
 }
 
 /** Makes a company with a key of each kind, a model key and one always-on agent. */
-export async function setUpCompany(api: TestApi, slug: string, name: string, agentSlug: string): Promise<RoomCompany> {
+export async function setUpCompany(
+  api: ReachedApi,
+  slug: string,
+  name: string,
+  agentSlug: string,
+): Promise<RoomCompany> {
   const created = await expectStatus(201, api.client(api.operatorKey).post('/v1/companies', { slug, name }));
   const admin = api.client(created.admin_key.token);
   const keyOf = async (body: object): Promise<ApiClient> => {

@@ -4,15 +4,24 @@ import {
   requestReply,
   type ModelAnswer,
   type ModelEndpoint,
+  type ModelPrompt,
   type RequestOptions,
 } from '../../activities/model/provider';
 import { startScriptedModel, type ScriptedAnswer, type ScriptedModel } from './scripted-model-server';
+import type { WireFormat } from './wire-formats';
 
 export const KEY = 'sk-canarykey-0123456789';
 /** Stands in texts of the provider that are not the reply, and must never come back. */
 export const CANARY = 'canarybody';
 
-type Changes = Partial<ModelEndpoint & RequestOptions>;
+/** Models that take a JSON schema in their format's own way. */
+export const MODELS: Readonly<Record<WireFormat, string>> = {
+  openai_compatible: 'some-model',
+  openai: 'gpt-5',
+  anthropic: 'claude-sonnet-4-5',
+};
+
+type Changes = Partial<ModelEndpoint & RequestOptions & { prompt: ModelPrompt }>;
 
 export interface ModelCalls {
   readonly model: ScriptedModel;
@@ -22,8 +31,11 @@ export interface ModelCalls {
   callGiven(scripted: ScriptedAnswer, changes?: Changes): Promise<ModelAnswer>;
 }
 
-/** Starts the provider for a test file, and fails each test in which anything was printed to the console. */
-export function useModelCalls(): ModelCalls {
+/**
+ * Starts the provider for a test file, or a `describe`, whose calls are of this format; fails each test in which anything
+ * was printed to the console.
+ */
+export function useModelCalls(protocol: WireFormat): ModelCalls {
   let started: ScriptedModel | null = null;
   const printed: unknown[][] = [];
 
@@ -35,7 +47,7 @@ export function useModelCalls(): ModelCalls {
   });
   afterEach(() => {
     started?.reset();
-    expect(printed).toEqual([]);
+    expect(printed.splice(0)).toEqual([]);
   });
   afterAll(() => started?.stop());
 
@@ -45,11 +57,17 @@ export function useModelCalls(): ModelCalls {
       return started;
     },
     call(changes = {}) {
-      const { signal = new AbortController().signal, timeoutMs = 5000, allowsAddress, ...endpoint } = changes;
+      const {
+        signal = new AbortController().signal,
+        timeoutMs = 5000,
+        allowedHosts = [],
+        prompt,
+        ...endpoint
+      } = changes;
       return requestReply(
-        { baseUrl: calls.model.url, apiKey: KEY, model: 'some-model', ownerSupplied: false, ...endpoint },
-        { system: 'You are scribe.', user: 'Someone wrote: hi' },
-        { signal, timeoutMs, ...(allowsAddress === undefined ? {} : { allowsAddress }) },
+        { protocol, baseUrl: calls.model.url, apiKey: KEY, model: MODELS[protocol], ownerSupplied: false, ...endpoint },
+        prompt ?? { system: 'You are scribe.', user: 'Someone wrote: hi' },
+        { signal, timeoutMs, allowedHosts },
       );
     },
     async callGiven(scripted, changes) {

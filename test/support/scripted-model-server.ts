@@ -1,11 +1,13 @@
-// A model provider that plays a script: a real HTTP server on 127.0.0.1 speaking OpenAI's chat-completions format.
-// Every way a provider was seen to fail is an answer it can give; see cases.md, section b.
+// A model provider that plays a script: a real HTTP server on 127.0.0.1, which speaks every wire format. Which one a
+// request is answered in is told by its path.
 
 import http from 'node:http';
 import type { AddressInfo } from 'node:net';
-import zlib from 'node:zlib';
 
-import type { DeclaredReply } from '../../workflows/contract';
+import { bodyOf, half, toAnswer, type Reply, type ScriptedAnswer } from './scripted-answers';
+import { formatOfPath, textsOf, type WireFormat } from './wire-formats';
+
+export { answer, type ScriptedAnswer } from './scripted-answers';
 
 export interface CapturedRequest {
   readonly path: string;
@@ -21,124 +23,6 @@ export interface CapturedRequest {
   readonly aborted: boolean;
   /** What the messages of this role said, joined: where a test looks for what the model was shown. */
   textOf(role: 'system' | 'user'): string;
-}
-
-/** How the bytes of an answer leave the server. */
-export type Delivery =
-  | { how: 'whole' }
-  /** The first half of the body, then a reset. */
-  | { how: 'reset_mid_body' }
-  /** A reset before any header. */
-  | { how: 'reset_at_once' }
-  /** Half the body under the content length of the whole, then a normal end of the connection. */
-  | { how: 'short_body' }
-  /** The headers, then nothing more. */
-  | { how: 'headers_only' }
-  /** One byte at a time. */
-  | { how: 'drip'; everyMs: number };
-
-export interface ScriptedAnswer {
-  status: number;
-  headers: Record<string, string>;
-  body: string | Buffer;
-  /** Waited before the first byte. */
-  delayMs: number;
-  /** Waited for before the first byte, after the delay. */
-  until: Promise<void> | null;
-  delivery: Delivery;
-}
-
-/** An answer that waits until its test lets it go. */
-export interface HeldAnswer extends ScriptedAnswer {
-  release(): void;
-}
-
-type Reply = Partial<DeclaredReply> | string;
-
-export interface ReplyOptions {
-  finishReason?: string | null;
-  /** `undefined` leaves the field out. */
-  usage?: unknown;
-  delayMs?: number;
-}
-
-const USAGE = { prompt_tokens: 120, completion_tokens: 30, total_tokens: 150 };
-
-/** Builders for every answer the server can give. `with` changes any of them further. */
-export const answer = {
-  /** A good answer: text as it is, a declared reply as JSON. */
-  reply(reply: Reply, options: ReplyOptions = {}): ScriptedAnswer {
-    const content = typeof reply === 'string' ? reply : JSON.stringify(reply);
-    return answer.message({ content }, options);
-  },
-  /** A success whose message has exactly these fields beside its role. */
-  message(message: Record<string, unknown>, options: ReplyOptions = {}): ScriptedAnswer {
-    const finishReason = options.finishReason === undefined ? 'stop' : options.finishReason;
-    const completion = {
-      id: 'chatcmpl-scripted',
-      object: 'chat.completion',
-      created: 1_770_000_000,
-      model: 'scripted',
-      choices: [{ index: 0, message: { role: 'assistant', ...message }, finish_reason: finishReason }],
-      usage: 'usage' in options ? options.usage : USAGE,
-    };
-    return { ...answer.json(200, completion), delayMs: options.delayMs ?? 0 };
-  },
-  /** An error in OpenAI's shape. */
-  error(status: number, code: string | null, headers: Record<string, string> = {}, type?: string): ScriptedAnswer {
-    const error = { message: 'scripted error', type: type ?? 'scripted_error', param: null, code };
-    return answer.json(status, { error }, headers);
-  },
-  json(status: number, body: unknown, headers: Record<string, string> = {}): ScriptedAnswer {
-    return answer.raw(status, JSON.stringify(body), { 'content-type': 'application/json', ...headers });
-  },
-  raw(status: number, body: string | Buffer, headers: Record<string, string> = {}): ScriptedAnswer {
-    return { status, headers, body, delayMs: 0, until: null, delivery: { how: 'whole' } };
-  },
-  html(status: number, page = '<!doctype html><title>Just a moment...</title>'): ScriptedAnswer {
-    return answer.raw(status, page, { 'content-type': 'text/html; charset=utf-8' });
-  },
-  redirect(location: string, status = 307): ScriptedAnswer {
-    return answer.raw(status, '', { location });
-  },
-  /** A good answer cut to broken JSON, whose length header is right. */
-  truncatedJson(reply: Reply = 'cut'): ScriptedAnswer {
-    const whole = answer.reply(reply);
-    return { ...whole, body: half(whole.body) };
-  },
-  /** Packed, whether the caller asked for it or not. */
-  gzip(of: ScriptedAnswer): ScriptedAnswer {
-    return { ...of, body: zlib.gzipSync(of.body), headers: { ...of.headers, 'content-encoding': 'gzip' } };
-  },
-  with(of: ScriptedAnswer, changes: Partial<ScriptedAnswer>): ScriptedAnswer {
-    return { ...of, ...changes };
-  },
-  resetMidBody: (reply: Reply = 'cut'): ScriptedAnswer => deliver(reply, { how: 'reset_mid_body' }),
-  resetAtOnce: (): ScriptedAnswer => deliver('cut', { how: 'reset_at_once' }),
-  shortBody: (reply: Reply = 'cut'): ScriptedAnswer => deliver(reply, { how: 'short_body' }),
-  headersOnly: (reply: Reply = 'stalled'): ScriptedAnswer => deliver(reply, { how: 'headers_only' }),
-  drip: (everyMs: number, reply: Reply = 'slow'): ScriptedAnswer => deliver(reply, { how: 'drip', everyMs }),
-  /** Held until `release()`; then a good answer, or `then`. */
-  hold(then: ScriptedAnswer | Reply = 'held'): HeldAnswer {
-    let release = (): void => {};
-    const until = new Promise<void>((resolve) => {
-      release = resolve;
-    });
-    return { ...toAnswer(then), until, release: () => release() };
-  },
-};
-
-function deliver(reply: Reply, delivery: Delivery): ScriptedAnswer {
-  return { ...answer.reply(reply), delivery };
-}
-
-function toAnswer(of: ScriptedAnswer | Reply): ScriptedAnswer {
-  return typeof of === 'object' && 'delivery' in of ? of : answer.reply(of);
-}
-
-function half(body: string | Buffer): Buffer {
-  const bytes = Buffer.from(body);
-  return bytes.subarray(0, Math.floor(bytes.length / 2));
 }
 
 export type Responder = (request: CapturedRequest) => ScriptedAnswer | Reply | Promise<ScriptedAnswer | Reply>;
@@ -183,7 +67,7 @@ export async function startScriptedModel(options: ScriptedModelOptions = {}): Pr
       const captured = await capture(incoming, outgoing, requests.length + 1);
       requests.push(captured);
       for (const waiter of waiting) if (requests.length >= waiter.count) waiter.resolve();
-      await send(queue.shift() ?? toAnswer(await responder(captured)), outgoing);
+      await send(queue.shift() ?? toAnswer(await responder(captured)), formatOfPath(captured.path), outgoing);
       // A caller that goes away mid-request or mid-answer is part of many tests.
     })().catch(() => outgoing.destroy());
   });
@@ -249,7 +133,7 @@ async function capture(
     get aborted() {
       return aborted;
     },
-    textOf: (role) => messageTexts(body, role).join('\n'),
+    textOf: (role) => textsOf(body, role).join('\n'),
   };
 }
 
@@ -261,18 +145,11 @@ function parseJson(text: string): unknown {
   }
 }
 
-function messageTexts(body: unknown, role: string): string[] {
-  const messages = (body as { messages?: { role: string; content: unknown }[] } | null)?.messages ?? [];
-  return messages
-    .filter((message) => message.role === role)
-    .map(({ content }) => (typeof content === 'string' ? content : JSON.stringify(content)));
-}
-
-async function send(scripted: ScriptedAnswer, outgoing: http.ServerResponse): Promise<void> {
+async function send(scripted: ScriptedAnswer, format: WireFormat, outgoing: http.ServerResponse): Promise<void> {
   if (scripted.delayMs > 0) await sleepUnlessGone(scripted.delayMs, outgoing);
   if (scripted.until !== null) await scripted.until;
   const { delivery } = scripted;
-  const body = Buffer.from(scripted.body);
+  const body = bodyOf(scripted, format);
   if (delivery.how === 'reset_at_once') {
     outgoing.socket?.resetAndDestroy();
     return;

@@ -76,8 +76,14 @@ export async function repliedRun(world: World, reply: Partial<DeclaredReply>, op
 }
 
 /** The real activities, as an attempt of this execution runs them. What they log is thrown away: failures are asserted.
- * With a `stepMs`, an acting step waits that long for what has not committed. */
-export function activitiesOf(world: World, execution: Execution, db = world.db, stepMs = 0): Activities {
+ * With a `stepMs`, an acting step waits that long for what has not committed. `context` is put over the attempt's own. */
+export function activitiesOf(
+  world: World,
+  execution: Execution,
+  db = world.db,
+  stepMs = 0,
+  context: Partial<Context> = {},
+): Activities {
   const activities = createActivities({
     db,
     secretBox: world.secretBox,
@@ -90,7 +96,7 @@ export function activitiesOf(world: World, execution: Execution, db = world.db, 
   const workflowExecution = { workflowId: execution.workflowId, runId: execution.temporalRunId };
   const info = { workflowExecution, startToCloseTimeoutMs: stepMs };
   const inContext = (work: (input: never) => Promise<unknown>) => (input: never) =>
-    asyncLocalStorage.run({ info } as unknown as Context, () => work(input));
+    asyncLocalStorage.run({ info, ...context } as unknown as Context, () => work(input));
   return Object.fromEntries(
     Object.entries(activities).map(([name, work]) => [name, inContext(work)]),
   ) as unknown as Activities;

@@ -3,6 +3,7 @@
 
 import { randomBytes } from 'node:crypto';
 import { connectDatabase, type Database } from '../../prisma/client';
+import type { ModelProtocol } from '../../prisma/model-endpoint';
 import { createSecretBox, type SecretBox } from '../../prisma/secret-box';
 import type { Author } from '../../prisma/store/draft';
 import { RoomDraft } from '../../prisma/store/draft';
@@ -40,6 +41,8 @@ export interface World {
     company?: 'host' | 'guest';
     rights?: Rights;
     modelUrl?: string;
+    protocol?: ModelProtocol;
+    ownerSupplied?: boolean;
   }): Promise<TestAgent>;
   post(text: string, options?: { author?: Author; hop?: number }): Promise<StagedMessage>;
   sendTask(to: string, goal: string): Promise<StagedMessage & { taskId: string }>;
@@ -88,7 +91,7 @@ export async function createWorld(options: WorldOptions): Promise<World> {
   });
   const companies = { host: hostId, guest: guestId };
 
-  const addAgent: World['addAgent'] = async ({ slug, company = 'host', rights, modelUrl }) => {
+  const addAgent: World['addAgent'] = async ({ slug, company = 'host', rights, modelUrl, ...key }) => {
     const companyId = companies[company];
     const keyId = newId('mk');
     const baseUrl = modelUrl ?? options.modelUrl;
@@ -97,9 +100,9 @@ export async function createWorld(options: WorldOptions): Promise<World> {
         id: keyId,
         companyId,
         name: `key of ${slug}`,
-        provider: 'openai_compatible',
+        provider: key.protocol ?? 'openai_compatible',
         baseUrl,
-        ownerSupplied: false,
+        ownerSupplied: key.ownerSupplied ?? false,
         sealedSecret: secretBox.seal('sk-test-key', modelKeyBinding(keyId, baseUrl)),
       },
     });

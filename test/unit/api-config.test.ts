@@ -12,11 +12,16 @@ test('has a default for all but the database and the master keys', () => {
     host: '127.0.0.1',
     port: 8080,
     poolSize: 10,
+    requestsPerMinute: 600,
+    streamsPerKey: 10,
     operatorKey: undefined,
     allowedModelHosts: [],
     logLevel: 'info',
   });
-  expect([...config.providers]).toEqual([['openai', 'https://api.openai.com/v1']]);
+  expect([...config.providers]).toEqual([
+    ['anthropic', 'https://api.anthropic.com/v1'],
+    ['openai', 'https://api.openai.com/v1'],
+  ]);
   expect(config.lockTimeoutMs).toBeLessThan(config.statementTimeoutMs);
   expect(config.statementTimeoutMs).toBeLessThan(config.transactionTimeoutMs);
 });
@@ -50,6 +55,8 @@ test.each([
   ['API_PORT', '-1'],
   ['API_PORT', '80.5'],
   ['DATABASE_POOL_SIZE', '0'],
+  ['RATE_LIMIT_PER_MINUTE', '0'],
+  ['STREAMS_PER_KEY', 'canary'],
   ['DATABASE_LOCK_TIMEOUT_MS', '1s'],
   ['OPERATOR_KEY', 'canary'],
   ['OPERATOR_KEY', `canary ${'x'.repeat(40)}`],

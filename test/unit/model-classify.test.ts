@@ -49,6 +49,19 @@ describe('a status alone', () => {
 
 describe('a structured code beside the status', () => {
   test.each<[number, string[], string]>([
+    // Each error that Anthropic documents, with its status.
+    [400, ['invalid_request_error'], 'refused malformed_request'],
+    [401, ['authentication_error'], 'refused key_rejected'],
+    [402, ['billing_error'], 'refused spending_limit'],
+    [403, ['permission_error'], 'refused key_rejected'],
+    [404, ['not_found_error'], 'refused unknown_model'],
+    [413, ['request_too_large'], 'refused context_too_long'],
+    [429, ['rate_limit_error'], 'retry rate_limit'],
+    [500, ['api_error'], 'retry server_error'],
+    [504, ['timeout_error'], 'retry timeout'],
+    [529, ['overloaded_error'], 'retry overloaded'],
+    [400, ['billing_error'], 'refused spending_limit'],
+    [429, ['billing_error'], 'refused spending_limit'],
     [429, ['insufficient_quota'], 'refused quota'],
     [429, ['billing_hard_limit_reached'], 'refused spending_limit'],
     [429, ['rate_limit_exceeded', 'tokens'], 'retry rate_limit'],
@@ -92,9 +105,17 @@ describe('words in the message decide nothing', () => {
     expect(judged(status, { message, codes: ['invalid_request_error'] })).toBe(expected);
   });
 
-  test('except the one sentence that is the only clue, with its status and type', () => {
-    const message = 'Your credit balance is too low to access the API.';
-    expect(judged(400, { message, codes: ['invalid_request_error'] })).toBe('refused spending_limit');
+  test.each([
+    ['Your credit balance is too low to access the API.', 'spending_limit'],
+    ['You have reached your specified API usage limits. You will regain access on 2026-12-01.', 'spending_limit'],
+    ['prompt is too long: 210000 tokens > 200000 maximum', 'context_too_long'],
+    ['input length and `max_tokens` exceed context limit: 190000 + 20000 > 200000', 'context_too_long'],
+    ['model: claude-0 is not a valid model', 'unknown_model'],
+  ])('except where a sentence begins with the only clue, with its status and type: %s', (message, code) => {
+    expect(judged(400, { message, codes: ['invalid_request_error'] })).toBe(`refused ${code}`);
+    expect(judged(400, { message: `it said: ${message}`, codes: ['invalid_request_error'] })).toBe(
+      'refused malformed_request',
+    );
     expect(judged(400, { message, codes: [] })).toBe('refused malformed_request');
     expect(judged(422, { message, codes: ['invalid_request_error'] })).toBe('refused malformed_request');
     expect(judged(500, { message, codes: ['invalid_request_error'] })).toBe('retry server_error');
@@ -108,6 +129,10 @@ describe('an error body under a success status', () => {
     [{ status: 429, codes: ['insufficient_quota'] }, 'refused quota'],
     [{ codes: ['overloaded_error'] }, 'retry overloaded'],
     [{ codes: ['invalid_api_key'] }, 'refused key_rejected'],
+    [{ codes: ['invalid_prompt'] }, 'refused model_declined'],
+    [{ codes: ['invalid_request_error'] }, 'refused malformed_request'],
+    [{ codes: ['invalid_request_error'], message: 'Your credit balance is too low' }, 'refused spending_limit'],
+    [{ codes: ['invalid_request_error'], param: 'model' }, 'refused unknown_model'],
     [{ codes: ['never_seen_before'] }, 'retry server_error'],
     [{ status: 200 }, 'retry server_error'],
     [{}, 'retry server_error'],
@@ -150,6 +175,28 @@ test.each([
   ['refusal', 'declined'],
   ['SAFETY', 'declined'],
   ['error', 'broken'],
+  // OpenAI Responses
+  ['completed', 'whole'],
+  ['max_output_tokens', 'truncated'],
+  ['failed', 'broken'],
+  ['cancelled', 'broken'],
+  ['queued', 'broken'],
+  ['in_progress', 'broken'],
+  // Anthropic Messages
+  ['end_turn', 'whole'],
+  ['stop_sequence', 'whole'],
+  ['tool_use', 'whole'],
+  ['pause_turn', 'whole'],
+  ['model_context_window_exceeded', 'truncated'],
 ])('finish reason %s: %s', (reason, expected) => {
-  expect(classifyFinish(reason)).toBe(expected);
+  expect(classifyFinish(reason, false)).toBe(expected);
+});
+
+test.each([
+  ['never_seen_before', 'truncated'],
+  [null, 'truncated'],
+  ['max_output_tokens', 'truncated'],
+  ['content_filter', 'declined'],
+])('what the server calls incomplete is not whole, for whatever reason: %s', (reason, expected) => {
+  expect(classifyFinish(reason, true)).toBe(expected);
 });

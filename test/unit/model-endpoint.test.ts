@@ -1,9 +1,9 @@
-import { cleanModelKey, completionsBase, normalizeBaseUrl } from '../../prisma/model-endpoint';
+import { calledBase, cleanModelKey, MODEL_PROTOCOLS, normalizeBaseUrl } from '../../prisma/model-endpoint';
 
 /** The address that a call goes to, as the provider builds it. */
 function calledUrl(input: string): string {
-  const normalized = normalizeBaseUrl(input);
-  return normalized.ok ? `${completionsBase(normalized.url)}/chat/completions` : 'refused';
+  const normalized = normalizeBaseUrl(input, 'openai_compatible');
+  return normalized.ok ? `${calledBase(normalized.url, 'openai_compatible')}/chat/completions` : 'refused';
 }
 
 describe('a base URL', () => {
@@ -26,13 +26,47 @@ describe('a base URL', () => {
   });
 
   test.each([
-    'https://m.example',
-    'https://m.example/v1/',
-    'https://m.example/chat/completions',
-    'https://m.example/x/chat/completions',
-  ])('normalised twice is the same: %j', (input) => {
-    const once = normalizeBaseUrl(input);
-    expect(once.ok && normalizeBaseUrl(once.url)).toEqual(once);
+    ['https://m.example', 'https://m.example/v1/messages'],
+    ['https://m.example/v1/', 'https://m.example/v1/messages'],
+    ['https://m.example/v1/messages', 'https://m.example/v1/messages'],
+    ['https://m.example/messages', 'https://m.example/messages'],
+    ['https://m.example/anthropic', 'https://m.example/anthropic/v1/messages'],
+    ['https://m.example/anthropic/v1beta', 'https://m.example/anthropic/v1beta/messages'],
+  ])('of Anthropic Messages, %j, reaches %s', (input, expected) => {
+    const normalized = normalizeBaseUrl(input, 'anthropic');
+    expect(normalized.ok && `${calledBase(normalized.url, 'anthropic')}/messages`).toBe(expected);
+  });
+
+  test.each([
+    ['https://m.example', 'https://m.example/v1/responses'],
+    ['https://m.example/v1/responses/', 'https://m.example/v1/responses'],
+    ['https://m.example/openai', 'https://m.example/openai/responses'],
+    ['https://m.example/responses', 'https://m.example/responses'],
+  ])('of OpenAI Responses, %j, reaches %s', (input, expected) => {
+    const normalized = normalizeBaseUrl(input, 'openai');
+    expect(normalized.ok && `${calledBase(normalized.url, 'openai')}/responses`).toBe(expected);
+  });
+
+  test.each([
+    ['openai_compatible', 'https://m.example/v1/messages', 'anthropic'],
+    ['openai_compatible', 'https://m.example/v1/responses', 'openai'],
+    ['openai', 'https://m.example/v1/chat/completions', 'openai_compatible'],
+    ['anthropic', 'https://m.example/v1/chat/completions', 'openai_compatible'],
+  ] as const)('of %s that ends in another path, %s, is refused by the name of what it is', (protocol, input, other) => {
+    const normalized = normalizeBaseUrl(input, protocol);
+    expect(normalized).toEqual({ ok: false, reason: expect.stringContaining(other) });
+  });
+
+  test.each(
+    MODEL_PROTOCOLS.flatMap((protocol) =>
+      ['', '/', '/v1/', '/x', '/chat/completions', '/x/chat/completions', '/messages', '/x/messages', '/responses'].map(
+        (end) => [protocol, end] as const,
+      ),
+    ),
+  )('of %s, normalised twice, is the same: host%s', (protocol, end) => {
+    const once = normalizeBaseUrl(`https://m.example${end}`, protocol);
+    if (once.ok) expect(normalizeBaseUrl(once.url, protocol)).toEqual(once);
+    else expect(once.reason).toContain('another protocol');
   });
 
   test.each([
@@ -57,7 +91,7 @@ describe('a base URL', () => {
     '',
     `https://m.example/${'canary'.repeat(1000)}`,
   ])('is refused with a reason that repeats nothing: %j', (input) => {
-    const normalized = normalizeBaseUrl(input);
+    const normalized = normalizeBaseUrl(input, 'openai_compatible');
     expect(normalized).toEqual({ ok: false, reason: expect.stringMatching(/^The base URL .+\.$/) });
     expect(JSON.stringify(normalized)).not.toContain('canary');
   });

@@ -1,5 +1,5 @@
-// The body of a chat-completions answer, as servers really send it: reads what is there and mends what the SDK's
-// schema would reject. No meaning is given here; that is classify.ts.
+// The body of a provider's answer, as servers really send it: read as JSON where it is JSON, and what every wire format
+// shares in it. Where the reply stands is known to the format's own file; what it means, to classify.ts.
 
 import { NO_FACTS, type ErrorFacts } from './classify';
 
@@ -9,46 +9,30 @@ export interface ModelUsage {
   outputTokens: number | null;
 }
 
+/** A model's answer, whichever format it came in. */
 export interface Envelope {
-  /** The body as the SDK's schema wants it: one choice, text content, no usage and no tool calls. */
+  /** The answer as the SDK's schema wants it: its text and nothing else. */
   readonly mendedBody: string;
+  /** The server's own word for how the answer came to its end. */
   readonly finishReason: string | null;
-  readonly usage: ModelUsage;
-  /** The model said no in the field made for it. */
+  /** The server said that there should have been more. */
+  readonly isIncomplete: boolean;
+  /** The model said no in the place made for it. */
   readonly hasRefusal: boolean;
+  readonly usage: ModelUsage;
 }
 
 export type Body =
   { kind: 'unreadable' } | { kind: 'error'; facts: ErrorFacts } | { kind: 'answer'; envelope: Envelope };
 
-type Json = Record<string, unknown>;
+export type Json = Readonly<Record<string, unknown>>;
 
-/** Reads the body of an answer with a success status. */
-export function readBody(body: string | null): Body {
+/** Reads the body of an answer with a success status; null from `readEnvelope` means that there is no answer in it. */
+export function readBody(body: string | null, readEnvelope: (json: Json) => Body | null): Body {
   const json = parseBody(body);
   if (json === null) return { kind: 'unreadable' };
-  const choices = json.choices;
-  const choice = Array.isArray(choices) ? asObject(choices[0]) : null;
-  // Some routers put the error of the provider behind them into the choice.
-  for (const holder of [json, choice]) {
-    if (holder !== null && holdsError(holder)) return { kind: 'error', facts: readFacts(holder) };
-  }
-  const message = asObject(choice?.message);
-  if (choice === null || message === null) return { kind: 'unreadable' };
-
-  const { text, refusal } = readContent(message.content);
-  const finishReason = typeof choice.finish_reason === 'string' ? choice.finish_reason : null;
-  return {
-    kind: 'answer',
-    envelope: {
-      mendedBody: JSON.stringify({
-        choices: [{ message: { role: 'assistant', content: text }, finish_reason: finishReason }],
-      }),
-      finishReason,
-      usage: readUsage(asObject(json.usage)),
-      hasRefusal: refusal || (typeof message.refusal === 'string' && message.refusal.trim() !== ''),
-    },
-  };
+  if (holdsError(json)) return { kind: 'error', facts: readFacts(json) };
+  return readEnvelope(json) ?? { kind: 'unreadable' };
 }
 
 /** The structured part of an error body; empty facts for HTML, or for no body at all. */
@@ -71,12 +55,12 @@ function parseBody(body: string | null): Json | null {
   }
 }
 
-function holdsError(json: Json): boolean {
+export function holdsError(json: Json): boolean {
   if (json.type === 'error' || json.object === 'error') return true;
   return typeof json.error === 'string' ? json.error !== '' : asObject(json.error) !== null;
 }
 
-function readFacts(json: Json): ErrorFacts {
+export function readFacts(json: Json): ErrorFacts {
   const error = asObject(json.error) ?? json;
   const inner = asObject(error.innererror);
   const named = [typeof json.error === 'string' ? json.error : null, error.code, error.type, error.status, inner?.code];
@@ -91,30 +75,35 @@ function readFacts(json: Json): ErrorFacts {
 }
 
 /** Content is text, or a list of parts of which only the text parts are the answer: others hold the reasoning. */
-function readContent(content: unknown): { text: string; refusal: boolean } {
-  if (typeof content === 'string') return { text: content, refusal: false };
-  if (!Array.isArray(content)) return { text: '', refusal: false };
-  const parts = content.map(asObject).filter((part) => part !== null);
+export function readContent(content: unknown): { text: string; hasRefusal: boolean } {
+  if (typeof content === 'string') return { text: content, hasRefusal: false };
+  const parts = asObjects(content);
   return {
     text: parts
       .filter((part) => part.type === 'text' || part.type === 'output_text')
       .map((part) => (typeof part.text === 'string' ? part.text : ''))
       .join(''),
-    refusal: parts.some((part) => part.type === 'refusal'),
+    hasRefusal: parts.some((part) => part.type === 'refusal'),
   };
-}
-
-function readUsage(usage: Json | null): ModelUsage {
-  return { inputTokens: readCount(usage?.prompt_tokens), outputTokens: readCount(usage?.completion_tokens) };
 }
 
 /** Counts are kept in 32-bit columns; a larger one is no count. */
 const COUNT_LIMIT = 2 ** 31 - 1;
 
-function readCount(value: unknown): number | null {
+/** A count of tokens, or null when this is none. */
+export function readCount(value: unknown): number | null {
   return typeof value === 'number' && Number.isInteger(value) && value >= 0 && value <= COUNT_LIMIT ? value : null;
 }
 
-function asObject(value: unknown): Json | null {
+export function readText(value: unknown): string | null {
+  return typeof value === 'string' ? value : null;
+}
+
+export function asObject(value: unknown): Json | null {
   return typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Json) : null;
+}
+
+/** The objects of a list; none when it is no list. */
+export function asObjects(value: unknown): readonly Json[] {
+  return Array.isArray(value) ? value.map(asObject).filter((item) => item !== null) : [];
 }

@@ -1,23 +1,25 @@
-// Hears that wakes or signals wait, so that they are carried out at once. A hint only: the polls find what it missed.
+// Hears what is notified on one channel of Postgres, on a connection of its own. A hint only: whoever listens polls as well,
+// and finds what this missed.
 
 import pg from 'pg';
 
 /** A connection that was lost is tried again after this long; meanwhile the poll carries on. */
 const RECONNECT_MS = 1_000;
 
-export interface WakeListener {
+export interface ChannelListener {
   stop(): Promise<void>;
 }
 
 /**
- * Calls the hint of a channel for every notification, and every hint once after each (re)connection, since those in
- * between were lost.
+ * Calls `onHint` with every notification's payload, and with null after each (re)connection, since hints in between were
+ * lost.
  */
-export function startWakeListener(
+export function listenTo(
   databaseUrl: string,
-  hints: Readonly<Record<string, () => void>>,
+  channel: string,
+  onHint: (payload: string | null) => void,
   onLost: (reason: string) => void,
-): WakeListener {
+): ChannelListener {
   let stopped = false;
   let client: pg.Client | null = null;
   let retry: NodeJS.Timeout | undefined;
@@ -40,11 +42,11 @@ export function startWakeListener(
     };
     mine.on('error', (error) => reconnect(error.message));
     mine.on('end', () => reconnect('the connection ended'));
-    mine.on('notification', ({ channel }) => hints[channel]?.());
+    mine.on('notification', ({ payload }) => onHint(payload ?? ''));
     try {
       await mine.connect();
-      for (const channel of Object.keys(hints)) await mine.query(`LISTEN ${channel}`);
-      for (const hint of Object.values(hints)) hint();
+      await mine.query(`LISTEN ${channel}`);
+      onHint(null);
     } catch (error) {
       reconnect(error instanceof Error ? error.message : 'no connection');
     }

@@ -1,0 +1,24 @@
+// Purges what an API process wrote and nobody may ask for any more: answers kept under old idempotency keys.
+
+import { purgeAnswers } from '../prisma/store/stored-answers';
+import { inStatement, type Db } from '../prisma/store/transaction';
+
+/** Rows of one statement: what it locks and what it takes long are both small. */
+const AT_ONCE = 1_000;
+
+/** Answers are kept for weeks: an hour more is nothing. */
+const EVERY_MS = 3_600_000;
+
+/** Purges all there is to purge. */
+export async function purgeOnce(db: Db): Promise<void> {
+  while ((await inStatement(purgeAnswers(db, AT_ONCE))) === AT_ONCE);
+}
+
+/** Purges now and every hour, until stopped. Several processes may. */
+export function startHousekeeping(db: Db, onError: (error: unknown) => void): { stop(): void } {
+  const run = (): void => void purgeOnce(db).catch(onError);
+  run();
+  const timer = setInterval(run, EVERY_MS);
+  timer.unref();
+  return { stop: () => clearInterval(timer) };
+}

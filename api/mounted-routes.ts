@@ -1,0 +1,135 @@
+// From a request to its route and back. Every route checks in the same order: the key's role, the ids in the path, the
+// input, and only then the store.
+
+import type { Express, Request, RequestHandler, Response } from 'express';
+import { z } from 'zod';
+import { isId } from '../prisma/store/ids';
+import { inSqlTransaction, inStatement, inTransaction, type Reader, type SqlTx } from '../prisma/store/transaction';
+import { appendAudit } from '../prisma/store/audit';
+import { actorOf, assertMay } from './callers';
+import { carryOutOnce, keyedRequestOf } from './idempotency';
+import { readQuery } from './input-checks';
+import { callerOf } from './middleware/authentication';
+import { parseJson, readBody } from './middleware/json-body';
+import { Problem, problemOfIssues } from './problems';
+import { MISSING, PATH_IDS, type Answer, type Answered, type ApiDeps, type PathId, type Route } from './route';
+import type { Streams } from './streams';
+
+/** Mounts routes, and 405 on their paths for every other method. */
+export function mountRoutes(app: Express, deps: ApiDeps, streams: Streams, routes: readonly Route[]): void {
+  for (const path of new Set(routes.map((route) => route.path))) {
+    const onPath = routes.filter((route) => route.path === path);
+    const mounted = app.route(path);
+    for (const route of onPath) {
+      const before = route.body === null ? [] : [assertCaller(route), readBody];
+      mounted[route.method](...before, handler(deps, streams, route));
+    }
+    const methods = onPath.map((route) => route.method.toUpperCase());
+    const allow = [...methods, ...(methods.includes('GET') ? ['HEAD'] : [])].join(', ');
+    mounted.all(refuseMethod(allow));
+  }
+}
+
+/** Answers with 405 what no route on a path took. */
+export function refuseMethod(allow: string): RequestHandler {
+  return () => {
+    throw new Problem('method_not_allowed', `this takes ${allow}`, { headers: { Allow: allow } });
+  };
+}
+
+/** Before a body is read: nobody sends us a megabyte for nothing. */
+function assertCaller(route: Route): RequestHandler {
+  return (_req, res, next) => {
+    assertMay(route.who, callerOf(res));
+    next();
+  };
+}
+
+function handler(deps: ApiDeps, streams: Streams, route: Route): RequestHandler {
+  return async (req, res) => {
+    const caller = callerOf(res);
+    assertMay(route.who, caller);
+    const ids = checkIds(req.params);
+    const asked = readQuery(req.url);
+    const query = parseWith(route.query, asked, 'parameters');
+    const given = route.body === null ? undefined : parseJson(req);
+    const body = route.body === null ? undefined : parseBody(route.body, given);
+    const call = { caller, ids, body, query };
+    if (route.stream !== undefined && asksForStream(req)) {
+      await streams.open(req, res, caller, route.stream(call));
+      return;
+    }
+    const keyed = route.method === 'post' ? keyedRequestOf(req, caller.keyId, given, asked) : null;
+    const write = (tx: SqlTx): Promise<Answer> => {
+      const handle = (): Promise<Answer> => carryOut(tx, route, call);
+      return keyed === null ? handle() : carryOutOnce(tx, keyed, route.success.body, handle);
+    };
+    send(res, await perform(deps, route, write));
+  };
+}
+
+async function carryOut(tx: SqlTx, route: Route, call: Parameters<Route['handle']>[1]): Promise<Answer> {
+  const answer = await route.handle(tx as Reader, call);
+  if (route.audit !== null && answer.repeated !== true) {
+    await appendAudit(tx, actorOf(call.caller), route.audit(call, (answer.body ?? {}) as Answered));
+  }
+  return answer;
+}
+
+function perform({ db }: ApiDeps, { transaction }: Route, work: (tx: SqlTx) => Promise<Answer>): Promise<Answer> {
+  switch (transaction) {
+    case 'none':
+      return inStatement(work(db));
+    case 'prisma':
+      return inTransaction(db, work);
+    case 'sql':
+      return inSqlTransaction(db, work);
+  }
+}
+
+/** HEAD asks what GET would answer, and a stream has no end to answer with. */
+function asksForStream(req: Request): boolean {
+  return req.method === 'GET' && req.accepts(['application/json', 'text/event-stream']) === 'text/event-stream';
+}
+
+function checkIds(params: Readonly<Record<string, string | string[]>>): Record<string, string> {
+  return Object.fromEntries(
+    Object.entries(params).map(([name, value]) => {
+      const kind = PATH_IDS[name as PathId];
+      if (typeof value !== 'string' || !isId(kind, value)) throw new Problem('not_found', MISSING[name as PathId]);
+      return [name, value];
+    }),
+  );
+}
+
+function parseBody(schema: z.ZodType, body: unknown): unknown {
+  if (body === undefined && !schema.safeParse(undefined).success) {
+    throw new Problem('malformed_body', 'a JSON object is needed as the body');
+  }
+  const one = oneOrMany(schema);
+  const fitting = Array.isArray(body) ? one.many : one.single;
+  if (fitting === undefined || (body !== undefined && (body === null || typeof body !== 'object'))) {
+    throw new Problem('invalid_input', 'the body must be a JSON object', { place: { pointer: '' } });
+  }
+  return parseWith(fitting, body, 'body');
+}
+
+/** The schema of a body alone, and of a list of them where the route takes one: so that what is wrong is told of that one. */
+function oneOrMany(schema: z.ZodType): { single: z.ZodType; many: z.ZodType | undefined } {
+  const options = schema instanceof z.ZodUnion ? (schema.options as readonly z.ZodType[]) : [];
+  const many = options.find((option) => option instanceof z.ZodArray);
+  return { single: options.find((option) => many !== undefined && option !== many) ?? schema, many };
+}
+
+function parseWith(schema: z.ZodType, input: unknown, part: 'body' | 'parameters'): unknown {
+  const parsed = schema.safeParse(input);
+  if (!parsed.success) throw problemOfIssues(parsed.error.issues, part);
+  return parsed.data;
+}
+
+function send(res: Response, { status, body, replayed }: Answer): void {
+  res.status(status);
+  if (replayed === true) res.set('Idempotency-Replayed', 'true');
+  if (body === undefined) res.end();
+  else res.type('application/json').send(JSON.stringify(body));
+}

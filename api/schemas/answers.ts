@@ -1,0 +1,139 @@
+// What the routes of companies, keys, agents and rooms answer with. Checked in the tests against what they really answer.
+
+import { z } from 'zod';
+import { MODEL_PROTOCOLS } from '../../prisma/model-endpoint';
+import { ON_CRASH, RIGHTS } from '../../workflows/contract';
+import { idPattern } from './fields';
+import { shownOnce } from './secrets';
+import type { IdPrefix } from '../../prisma/store/ids';
+
+/** The id of a thing in an answer. */
+export function shownId(...prefixes: readonly [IdPrefix, ...IdPrefix[]]) {
+  return z.string().regex(idPattern(...prefixes));
+}
+
+/** A time, by Postgres's clock. */
+export const at = z.iso.datetime({ precision: 3 });
+
+export const count = z.int().min(0);
+
+/** A page of a list: `next_cursor` is null on the last. */
+export function pageOf(resource: z.ZodType) {
+  return z.object({ data: z.array(resource), next_cursor: z.string().nullable() });
+}
+
+export const shownCompany = z
+  .object({ id: shownId('co'), slug: z.string(), name: z.string(), created_at: at, suspended_at: at.nullable() })
+  .meta({ id: 'Company' });
+
+/** A company as it sees itself. */
+export const ownCompany = z
+  .object({ ...shownCompany.shape, tokens_per_day: count.nullable() })
+  .meta({ id: 'OwnCompany' });
+export const companyOf = z.union([ownCompany, shownCompany]);
+
+const keyShape = {
+  id: shownId('key'),
+  kind: z.enum(['person', 'service', 'agent']),
+  role: z.enum(['admin', 'member']).nullable(),
+  agent: shownId('agent').nullable(),
+  name: z.string(),
+  company: shownId('co'),
+  created_at: at,
+  revoked_at: at.nullable(),
+};
+export const shownKey = z.object(keyShape).meta({ id: 'Key' });
+export const newKey = z.object({ ...keyShape, token: shownOnce('What is sent as Authorization: Bearer.') }).meta({
+  id: 'NewKey',
+});
+
+export const newCompany = z.object({ company: shownCompany, admin_key: newKey });
+
+export const shownModelKey = z
+  .object({
+    id: shownId('mk'),
+    name: z.string(),
+    provider: z.string().nullable(),
+    protocol: z.enum(MODEL_PROTOCOLS),
+    base_url: z.string(),
+    owner_supplied: z.boolean(),
+    version: count,
+    rejected: z.boolean(),
+    created_at: at,
+    revoked_at: at.nullable(),
+  })
+  .meta({ id: 'ModelKey' });
+
+const agentShape = { id: shownId('agent'), slug: z.string(), name: z.string(), company: shownId('co') };
+const publicAgent = z.object(agentShape).meta({ id: 'PublicAgent' });
+export const ownAgent = z
+  .object({
+    ...agentShape,
+    always_on: z.boolean(),
+    instructions: z.string(),
+    model: z.string().nullable(),
+    model_key: shownId('mk').nullable(),
+    tokens_per_day: count.nullable(),
+    tokens_per_run: count,
+    created_at: at,
+    paused_at: at.nullable(),
+  })
+  .meta({ id: 'Agent' });
+export const shownAgent = z.union([ownAgent, publicAgent]);
+
+export const shownRoom = z
+  .object({
+    id: shownId('room'),
+    slug: z.string(),
+    name: z.string(),
+    host: shownId('co'),
+    on_crash: z.enum(ON_CRASH),
+    hop_limit: count,
+    run_allowance: count,
+    last_seq: count,
+    created_at: at,
+    paused_at: at.nullable(),
+    closed_at: at.nullable(),
+  })
+  .meta({ id: 'Room' });
+
+export const shownInvitation = z
+  .object({
+    id: shownId('inv'),
+    room: shownId('room'),
+    code: shownOnce("What the guest's admin redeems."),
+    expires_at: at,
+  })
+  .meta({ id: 'Invitation' });
+
+export const shownMember = z
+  .object({
+    room: shownId('room'),
+    company: shownId('co'),
+    slug: z.string(),
+    name: z.string(),
+    role: z.enum(['host', 'guest']),
+    joined_at: at,
+  })
+  .meta({ id: 'Member' });
+
+const right = z.enum(RIGHTS);
+export const shownRights = z
+  .object({ reply: right, memory: right, task_update: right, task_send: right })
+  .meta({ id: 'Rights' });
+
+const rosterShape = {
+  room: shownId('room'),
+  agent: shownId('agent'),
+  slug: z.string(),
+  name: z.string(),
+  company: shownId('co'),
+  added_at: at,
+};
+export const publicRosterEntry = z.object(rosterShape).meta({ id: 'PublicRosterEntry' });
+export const ownRosterEntry = z
+  .object({ ...rosterShape, rights: shownRights, private_memory: z.boolean() })
+  .meta({ id: 'RosterEntry' });
+export const shownRosterEntry = z.union([ownRosterEntry, publicRosterEntry]);
+
+export const removedFromRoster = z.object({ room: shownId('room'), agent: shownId('agent'), company: shownId('co') });

@@ -1,0 +1,114 @@
+// How much one caller may ask for, and what that leaves the others.
+
+import { Readable } from 'node:stream';
+import { buffer } from 'node:stream/consumers';
+import { createGzip } from 'node:zlib';
+import pg from 'pg';
+import {
+  createClient,
+  expectStatus,
+  serveBeside,
+  setUpRoom,
+  startTestApi,
+  type TestApi,
+  type TestRoom,
+} from '../support/api';
+import { openCommitCutter } from '../support/commit-cutter';
+import { connectDatabase } from '../../prisma/client';
+
+let api: TestApi;
+let room: TestRoom;
+beforeAll(async () => {
+  api = await startTestApi();
+  room = await setUpRoom(api);
+});
+afterAll(() => api.close());
+
+const serve = (change: Parameters<typeof serveBeside>[1]) => serveBeside(api, change);
+const newToken = async (): Promise<string> =>
+  (await expectStatus(201, room.larkspur.admin.post('/v1/keys', { kind: 'service', name: 's' }))).token;
+
+test('a key’s requests a minute are counted, and those beyond are told when to come back', async () => {
+  const served = await serve({ requestsPerMinute: 5 });
+  const [busy, other] = [createClient(served.url, await newToken()), createClient(served.url, await newToken())];
+  for (let n = 0; n < 5; n += 1) await expectStatus(200, busy.get('/v1/rooms'));
+  for (const answer of [
+    await busy.get('/v1/rooms'),
+    await busy.post(`${room.path}/events`, { type: 'message', text: 'x' }),
+  ]) {
+    expect([answer.status, answer.body.code]).toEqual([429, 'rate_limited']);
+    const seconds = Number(answer.headers.get('retry-after'));
+    expect(seconds).toBeGreaterThan(0);
+    expect(seconds).toBeLessThanOrEqual(60);
+  }
+  // Neither another key of the same company nor what needs no key is held up.
+  await expectStatus(200, other.get('/v1/rooms'));
+  await expectStatus(200, busy.get('/healthz'));
+  await served.close();
+});
+
+test('a wrong key uses up nobody’s requests', async () => {
+  const served = await serve({ requestsPerMinute: 1 });
+  for (let n = 0; n < 3; n += 1) await expectStatus(401, createClient(served.url, 'wrong').get('/v1/rooms'));
+  await expectStatus(200, createClient(served.url, await newToken()).get('/v1/rooms'));
+  await served.close();
+});
+
+test('a megabyte of gzip that holds a gigabyte is refused, and the process holds none of it', async () => {
+  const mebibyte = Buffer.alloc(1_048_576, ' ');
+  const spaces = Readable.from(Array.from({ length: 1_024 }, () => mebibyte));
+  const bomb = await buffer(spaces.pipe(createGzip({ level: 9 })));
+  expect(bomb.length).toBeLessThanOrEqual(1_048_576);
+  const before = process.memoryUsage().rss;
+  const answer = await room.larkspur.member.send('POST', `${room.path}/events`, {
+    body: bomb,
+    headers: { 'content-type': 'application/json', 'content-encoding': 'gzip' },
+  });
+  expect([answer.status, answer.body.code]).toEqual([413, 'body_too_large']);
+  expect(process.memoryUsage().rss - before).toBeLessThan(200 * 1024 * 1024);
+  await expectStatus(200, api.client().get('/readyz'));
+});
+
+test('a write whose commit was done and whose answer was lost is answered under its key', async () => {
+  const url = new URL(api.databaseUrl);
+  const cutter = await openCommitCutter(Number(url.port));
+  url.port = String(cutter.port);
+  const database = await connectDatabase(url.toString(), {
+    // One connection: the next commit is on the one that is asked for its port.
+    poolSize: 1,
+    lockTimeoutMs: 300,
+    statementTimeoutMs: 500,
+    transactionTimeoutMs: 1_000,
+    applicationName: 'durable-room-test',
+  });
+  const served = await serve({ db: database.prisma });
+  const client = createClient(served.url, await newToken());
+  const send = () =>
+    client.send('POST', `${room.path}/events`, {
+      body: JSON.stringify({ type: 'message', text: 'was it there?' }),
+      headers: { 'content-type': 'application/json', 'idempotency-key': 'lost' },
+    });
+  const { rows } = await database.pool.query<{ port: number }>('SELECT inet_client_port() AS port');
+  cutter.cutAtCommit((rows[0] as { port: number }).port, 'after_commit');
+  const lost = await send();
+  expect([lost.status, lost.body.code, cutter.cuts]).toEqual([503, 'unavailable', 1]);
+  const again = await send();
+  expect([again.status, again.headers.get('idempotency-replayed')]).toEqual([201, 'true']);
+  expect(await api.db.message.count({ where: { roomId: room.id, text: 'was it there?' } })).toBe(1);
+  expect(await api.db.message.count({ where: { id: again.body.id } })).toBe(1);
+  await served.close();
+  await database.close();
+  await cutter.close();
+});
+
+test('no connection is left in a transaction by a request that was refused', async () => {
+  const body = { type: 'message', text: 'x', mentions: ['nobody'] };
+  for (let n = 0; n < 20; n += 1) await expectStatus(400, room.larkspur.member.post(`${room.path}/events`, body));
+  const client = new pg.Client({ connectionString: api.databaseUrl });
+  await client.connect();
+  const { rows } = await client.query(
+    `SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND state LIKE 'idle in transaction%'`,
+  );
+  expect(rows).toEqual([]);
+  await client.end();
+});

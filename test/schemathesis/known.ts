@@ -1,0 +1,28 @@
+// Things that exist, for schemathesis to ask for: made through the API as its users make them.
+
+import { expectStatus, setUpRoom, type ApiClient, type ReachedApi } from '../support/api';
+
+/** Makes a room with a little in it, and returns an admin's key and the values of the API's path parameters. */
+export async function makeKnown(api: ReachedApi): Promise<{ key: string; known: Record<string, string> }> {
+  const room = await setUpRoom(api, { suffix: `-${Date.now().toString(36)}` });
+  const { admin, member, agentId, modelKeyId } = room.larkspur;
+  const post = async (client: ApiClient, event: object) => expectStatus(201, client.post(`${room.path}/events`, event));
+  const message = await post(member, { type: 'message', text: '@scout where do we start?' });
+  const task = await post(member, { type: 'task', to: 'scout', goal: 'Count the boats.' });
+  const entry = await post(member, { type: 'memory', category: 'fact', content: 'There are boats.' });
+  const { token } = await expectStatus(
+    201,
+    admin.post('/v1/keys', { kind: 'person', role: 'admin', name: 'schemathesis' }),
+  );
+  const known = {
+    company: room.larkspur.id,
+    room: room.id,
+    agent: agentId,
+    model_key: modelKeyId,
+    message: message.id,
+    task: task.id,
+    entry: entry.id,
+    wake: message.wakes[0].wake,
+  };
+  return { key: token, known };
+}
