@@ -25,7 +25,8 @@ export async function letHold(world: World, { point, agentId }: HoldCase): Promi
 }
 
 /**
- * Says yes where a decision has to be made for a run to reach its point, and resolves when each that is to be parked is.
+ * Says yes where a decision has to be made for a run to reach its point, and resolves when each that is to be parked is,
+ * and each that goes on has ended.
  *
  * All at once, in one transaction: a dispatcher that stands at one signal takes no others.
  */
@@ -34,6 +35,11 @@ export async function decideToStand(world: World, cases: readonly HoldCase[]): P
   const toStand = decided.filter(({ point }) => point !== 'decision:parked');
   await untilParked(world, decided);
   await approveAll(world, toStand);
+  // Its run goes on without the dispatcher that stands, and is not to be met half-way.
+  const goOn = decided.flatMap(({ point, agentId }) => (point === 'decision:sent' ? [agentId] : []));
+  const closed = async (): Promise<boolean> =>
+    (await world.db.run.count({ where: { agentId: { in: goOn }, state: 'closed' } })) === goOn.length;
+  await until('the runs that were told to end', closed, PARKED_WITHIN_MS);
 }
 
 /** Says yes to the others, once each is parked. To be called when the fault has happened. */

@@ -35,6 +35,7 @@ export async function openDoor(world: World, db: Db = world.db): Promise<Door> {
     providers: new Map([['openai', 'https://api.openai.com/v1']]),
     allowedModelHosts: [],
     prices: new Map(),
+    requestsPerMinute: 1_000_000,
     log: pino({ level: 'silent' }),
   });
   const holderOf = async (key: KeyToCreate): Promise<Holder> => {
