@@ -38,7 +38,7 @@ export function createCallModel(deps: ActivityDeps) {
   const call = async (run: string): Promise<ModelCallResult> => {
     const execution = currentExecution();
     const giveUpAt = Date.now() + timeLeft();
-    const claim = await claimRequest(deps.db, execution, run, renderContext);
+    const claim = await claimRequest(deps.db, execution, run, (view) => renderContext(view, deps.contextTokens));
     switch (claim.kind) {
       case 'reply':
         return replied(claim);

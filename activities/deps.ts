@@ -17,6 +17,8 @@ export interface ActivityDeps {
   readonly holdExpiryMs: number;
   /** `host:port` of model servers inside our network that the operator allows owners to name. */
   readonly allowedModelHosts: readonly string[];
+  /** Most tokens of what a run is shown. */
+  readonly contextTokens: number;
   readonly logFailure: FailureLog;
 }
 

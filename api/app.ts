@@ -15,15 +15,18 @@ import { auditRoutes } from './routes/audit';
 import { companyRoutes } from './routes/companies';
 import { eventRoutes } from './routes/events';
 import { feedRoutes } from './routes/feed';
+import { fileRoutes } from './routes/files';
 import { mountHealth } from './routes/health';
 import { heldActionRoutes } from './routes/held-actions';
 import { keyRoutes } from './routes/keys';
 import { modelKeyRoutes } from './routes/model-keys';
 import { redactionRoutes } from './routes/redactions';
 import { roomContentRoutes } from './routes/room-contents';
+import { searchRoutes } from './routes/search';
 import { roomRoutes } from './routes/rooms';
 import { rosterRoutes } from './routes/roster';
 import { stoppingRoutes } from './routes/stopping';
+import { timelineRoutes } from './routes/timeline';
 import { usageRoutes } from './routes/usage';
 import { ledgerRoutes } from './routes/wakes-and-runs';
 import { createStreams } from './streams';
@@ -42,10 +45,13 @@ export function allRoutes(deps: ApiDeps): readonly Route[] {
     ...eventRoutes,
     ...feedRoutes,
     ...roomContentRoutes,
+    ...fileRoutes,
+    ...searchRoutes(deps),
     ...redactionRoutes,
     ...ledgerRoutes(deps),
     ...heldActionRoutes,
     ...stoppingRoutes(deps),
+    ...timelineRoutes(deps),
     ...usageRoutes(deps),
     ...auditRoutes,
   ];

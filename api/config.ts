@@ -19,6 +19,8 @@ export interface ApiConfig {
   readonly operatorKey: string | undefined;
   readonly providers: ReadonlyMap<string, string>;
   readonly allowedModelHosts: readonly string[];
+  readonly fileLimitBytes: number;
+  readonly searchLimitMs: number;
   /** Empty: nothing is priced. */
   readonly prices: PriceTable;
   readonly logLevel: string;
@@ -46,6 +48,9 @@ const schema = z.object({
   DATABASE_STATEMENT_TIMEOUT_MS: whole(5_000, 100, 600_000),
   DATABASE_LOCK_TIMEOUT_MS: whole(3_000, 100, 600_000),
   DATABASE_TRANSACTION_TIMEOUT_MS: whole(8_000, 100, 600_000),
+  // A file is held in memory while it is taken, and so is every one taken at the same time.
+  FILE_LIMIT_BYTES: whole(20 * 1024 * 1024, 1, 100 * 1024 * 1024),
+  SEARCH_LIMIT_MS: whole(2_000, 10, 60_000),
   API_HOST: z.string().default('127.0.0.1'),
   API_PORT: whole(8080, 0, 65_535),
   RATE_LIMIT_PER_MINUTE: whole(600, 1, 100_000_000),
@@ -121,6 +126,8 @@ export function readApiConfig(env: Readonly<Record<string, string | undefined>>)
     operatorKey: c.OPERATOR_KEY,
     providers: c.MODEL_PROVIDERS,
     allowedModelHosts: c.MODEL_ALLOWED_HOSTS,
+    fileLimitBytes: c.FILE_LIMIT_BYTES,
+    searchLimitMs: c.SEARCH_LIMIT_MS,
     prices: c.MODEL_PRICES,
     logLevel: c.LOG_LEVEL,
     requestsPerMinute: c.RATE_LIMIT_PER_MINUTE,

@@ -1,6 +1,7 @@
 // Cursors: opaque to clients, and to us a key after which a page starts. No row needs to be there for it.
 
 import { isId, type IdPrefix } from '../prisma/store/ids';
+import type { RankedKey } from '../prisma/store/search';
 
 /** Keys of a list: ids of one kind, or numbers in a room. */
 export type CursorKey = IdPrefix | 'seq';
@@ -18,6 +19,19 @@ export function decodeCursor(cursor: string, kind: CursorKey): string | null {
   if (encodeCursor(key) !== cursor) return null;
   if (kind === 'seq') return isSeq(key) ? key : null;
   return isId(kind, key) ? key : null;
+}
+
+export function encodeRankedCursor({ rank, id }: RankedKey): string {
+  return encodeCursor(`${rank}~${id}`);
+}
+
+/** The rank and id in a cursor of a search, or null when it is none of this kind of thing. */
+export function decodeRankedCursor(cursor: string, kind: IdPrefix): RankedKey | null {
+  const text = Buffer.from(cursor, 'base64url').toString('utf8');
+  const [rank = '', id = ''] = text.split('~');
+  const key = { rank: Number(rank), id };
+  if (!Number.isFinite(key.rank) || !isId(kind, id) || encodeRankedCursor(key) !== cursor) return null;
+  return key;
 }
 
 /** True for a number that an event of a room may have, or 0: before all of them. */

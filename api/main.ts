@@ -6,6 +6,9 @@ import pino from 'pino';
 import { connectDatabase } from '../prisma/client';
 import { createSecretBox } from '../prisma/secret-box';
 import { ensureOperatorKey } from '../prisma/store/keys';
+import { readDataConverter } from '../worker/cluster/data-converter';
+import { NO_HISTORIES, openHistories, type RunHistories } from '../worker/cluster/histories';
+import { readTemporalSettings } from '../worker/cluster/settings';
 import { createApp } from './app';
 import { readApiConfig } from './config';
 import { startHousekeeping } from './housekeeping';
@@ -21,6 +24,7 @@ async function main(): Promise<void> {
   const config = readApiConfig(process.env);
   // The log goes to stderr: stdout is for the operator's key, once.
   const log = pino({ level: config.logLevel, base: { process: 'api' } }, pino.destination(2));
+  const histories = await historiesOf(process.env);
   const database = await connectDatabase(config.databaseUrl, { ...config, applicationName: 'durable-room api' });
   const db = database.prisma;
   const operatorKey = await ensureOperatorKey(db, config.operatorKey);
@@ -41,8 +45,11 @@ async function main(): Promise<void> {
     secretBox: createSecretBox(config.masterKeys),
     providers: config.providers,
     allowedModelHosts: config.allowedModelHosts,
+    fileLimitBytes: config.fileLimitBytes,
+    searchLimitMs: config.searchLimitMs,
     prices: config.prices,
     log,
+    histories,
   });
   const server = createServer({ maxHeaderSize: HEAD_LIMIT_BYTES }, app);
   const port = await listen(server, config.port, config.host);
@@ -52,6 +59,7 @@ async function main(): Promise<void> {
     (stopping ??= (async () => {
       housekeeping.stop();
       await Promise.all([streams.close(), finish(server)]);
+      await histories.close();
       await database.close();
     })());
   const stopAndExit = (): void => {
@@ -74,6 +82,13 @@ async function main(): Promise<void> {
     process.stdout.write(`Operator key, shown this once: ${operatorKey}\n`);
   }
   process.send?.({ type: 'ready', port, ...(operatorKey !== null && { operatorKey }) });
+}
+
+/** For the timelines of runs. Opens when the first is asked for: the door stands without Temporal. */
+async function historiesOf(env: NodeJS.ProcessEnv): Promise<RunHistories> {
+  const settings = readTemporalSettings(env);
+  const converter = await readDataConverter(env);
+  return settings.address === null ? NO_HISTORIES : openHistories(settings, converter);
 }
 
 function listen(server: Server, port: number, host: string): Promise<number> {

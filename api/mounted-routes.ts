@@ -11,6 +11,7 @@ import { carryOutOnce, keyedRequestOf } from './idempotency';
 import { readQuery } from './input-checks';
 import { callerOf } from './middleware/authentication';
 import { parseJson, readBody } from './middleware/json-body';
+import { bytesOf, readUpload } from './middleware/upload-body';
 import { Problem, problemOfIssues } from './problems';
 import { MISSING, PATH_IDS, type Answer, type Answered, type ApiDeps, type PathId, type Route } from './route';
 import type { Streams } from './streams';
@@ -21,7 +22,8 @@ export function mountRoutes(app: Express, deps: ApiDeps, streams: Streams, route
     const onPath = routes.filter((route) => route.path === path);
     const mounted = app.route(path);
     for (const route of onPath) {
-      const before = route.body === null ? [] : [assertCaller(route), readBody];
+      const read = route.body === 'bytes' ? readUpload(deps.fileLimitBytes) : readBody;
+      const before = route.body === null ? [] : [assertCaller(route), read];
       mounted[route.method](...before, handler(deps, streams, route));
     }
     const methods = onPath.map((route) => route.method.toUpperCase());
@@ -52,8 +54,7 @@ function handler(deps: ApiDeps, streams: Streams, route: Route): RequestHandler 
     const ids = checkIds(req.params);
     const asked = readQuery(req.url);
     const query = parseWith(route.query, asked, 'parameters');
-    const given = route.body === null ? undefined : parseJson(req);
-    const body = route.body === null ? undefined : parseBody(route.body, given);
+    const { given, body } = bodyOf(route, req);
     const call = { caller, ids, body, query };
     if (route.stream !== undefined && asksForStream(req)) {
       await streams.open(req, res, caller, route.stream(call));
@@ -66,6 +67,17 @@ function handler(deps: ApiDeps, streams: Streams, route: Route): RequestHandler 
     };
     send(res, await perform(deps, route, write));
   };
+}
+
+/** The body as it was sent, by which a keyed request is told from another, and as the route takes it. */
+function bodyOf({ body }: Route, req: Request): { given: unknown; body: unknown } {
+  if (body === null) return { given: undefined, body: undefined };
+  if (body === 'bytes') {
+    const upload = bytesOf(req);
+    return { given: upload.bytes, body: upload };
+  }
+  const given = parseJson(req);
+  return { given, body: parseBody(body, given) };
 }
 
 async function carryOut(tx: SqlTx, route: Route, call: Parameters<Route['handle']>[1]): Promise<Answer> {
@@ -127,9 +139,14 @@ function parseWith(schema: z.ZodType, input: unknown, part: 'body' | 'parameters
   return parsed.data;
 }
 
-function send(res: Response, { status, body, replayed }: Answer): void {
+function send(res: Response, { status, body, file, replayed }: Answer): void {
   res.status(status);
   if (replayed === true) res.set('Idempotency-Replayed', 'true');
-  if (body === undefined) res.end();
+  if (file !== undefined) {
+    res.attachment(file.name);
+    // By itself: Express would claim a character set that the file may not have.
+    res.setHeader('Content-Type', file.mediaType);
+    res.end(file.bytes);
+  } else if (body === undefined) res.end();
   else res.type('application/json').send(JSON.stringify(body));
 }

@@ -1,9 +1,10 @@
 // The OpenAPI document, made of the route table and the very schemas that requests are checked with.
 
 import { z } from 'zod';
+import { FILE_MEDIA_TYPES } from '../prisma/store/files';
 import type { Who } from './callers';
 import { PROBLEMS, type ProblemCode } from './problems';
-import { PATH_IDS, type PathId, type Route } from './route';
+import { FILE_BYTES, PATH_IDS, type PathId, type Route } from './route';
 import { idPattern } from './schemas/fields';
 
 type Json = Record<string, unknown>;
@@ -103,6 +104,10 @@ export function openApiDocument(routes: readonly Route[]): OpenApiDocument {
   };
 }
 
+const BYTES: Json = Object.fromEntries(
+  FILE_MEDIA_TYPES.map((type) => [type, { schema: { type: 'string', format: 'binary' } }]),
+);
+
 type SchemaOf = (schema: z.ZodType, io: 'input' | 'output') => Json;
 
 function operationOf(route: Route, schemaOf: SchemaOf, problem: Json): Operation {
@@ -117,7 +122,11 @@ function operationOf(route: Route, schemaOf: SchemaOf, problem: Json): Operation
     }),
   };
   const success: Json =
-    status === 204 ? { description: 'Done' } : json(status === 201 ? 'Made' : 'As asked', schemaOf(body, 'output'));
+    body === FILE_BYTES
+      ? { description: 'The file as it was sent', content: BYTES }
+      : status === 204
+        ? { description: 'Done' }
+        : json(status === 201 ? 'Made' : status === 202 ? 'Will be done' : 'As asked', schemaOf(body, 'output'));
   if (route.stream !== undefined) {
     (success['content'] as Json)['text/event-stream'] = {
       schema: { type: 'string', description: 'An event a block: `id`, and `data` with the event as JSON.' },
@@ -132,10 +141,13 @@ function operationOf(route: Route, schemaOf: SchemaOf, problem: Json): Operation
     // HTTP gives the body of a DELETE no meaning: an empty one is taken, and not told of.
     ...(route.body !== null &&
       route.method !== 'delete' && {
-        requestBody: {
-          required: !route.body.safeParse(undefined).success,
-          content: { 'application/json': { schema: schemaOf(route.body, 'input') } },
-        },
+        requestBody:
+          route.body === 'bytes'
+            ? { required: true, content: BYTES }
+            : {
+                required: !route.body.safeParse(undefined).success,
+                content: { 'application/json': { schema: schemaOf(route.body, 'input') } },
+              },
       }),
     responses: { [status]: { ...success, headers }, ...problemResponses(problemsOf(route), problem) },
   };

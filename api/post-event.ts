@@ -4,7 +4,7 @@
 import { RoomDraft, type AppendedEvent, type Author } from '../prisma/store/draft';
 import { InvalidInput, NotAllowed, NotFound } from '../prisma/store/errors';
 import { publicReason } from '../prisma/store/gates';
-import { stageMemory } from '../prisma/store/memory';
+import { deprecateMemory, stageMemory } from '../prisma/store/memory';
 import { hopOfAgentPost, stageMessage, type CausedWake } from '../prisma/store/messages';
 import { lockRights, lockRoomForWrite, type RoomForWrite } from '../prisma/store/roster';
 import { judgeTask, lockTasks, respondToTask, stageTask } from '../prisma/store/tasks';
@@ -110,6 +110,10 @@ async function stageEvent(tx: SqlTx, draft: RoomDraft, poster: Poster, event: Ev
       const staged = stageMemory(draft, room.id, { author, category, content, tags, visibility, runId: null });
       return { ...staged, subjectId: staged.memoryId, wakes: [] };
     }
+    case 'memory_deprecation': {
+      const eventId = await deprecateMemory(tx, draft, author, event.entry).catch(asInvalid('/entry'));
+      return { eventId, subjectId: event.entry, wakes: [] };
+    }
   }
 }
 
@@ -131,6 +135,7 @@ const RIGHT_NEEDED: Readonly<Record<EventBody['type'], ActionKind>> = {
   task_response: 'task_update',
   task_verdict: 'task_update',
   memory: 'memory',
+  memory_deprecation: 'memory',
 };
 
 /** Rights bind an agent's key too: what a run would hold, a key is refused. */

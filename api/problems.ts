@@ -2,7 +2,7 @@
 // nothing tells what went wrong inside.
 
 import type { z } from 'zod';
-import { Conflict, Gone, InvalidInput, NotAllowed, NotFound, Transient } from '../prisma/store/errors';
+import { Conflict, Gone, InvalidInput, NotAllowed, NotFound, SearchTooSlow, Transient } from '../prisma/store/errors';
 
 /** What a client switches on. `title` is for people and may change. */
 export const PROBLEMS = {
@@ -21,6 +21,7 @@ export const PROBLEMS = {
   idempotency_key_reused: { status: 422, title: 'The Idempotency-Key was used for another request' },
   rate_limited: { status: 429, title: 'Too much at once' },
   internal: { status: 500, title: 'Something went wrong on our side' },
+  search_too_slow: { status: 503, title: 'The search took too long' },
   unavailable: { status: 503, title: 'Try again in a moment' },
 } as const satisfies Record<string, { status: number; title: string }>;
 
@@ -98,6 +99,7 @@ export function problemOf(error: unknown): Problem | null {
   if (error instanceof NotFound) return new Problem('not_found', error.message);
   if (error instanceof Conflict) return new Problem('conflict', error.message, { state: error.state });
   if (error instanceof Gone) return new Problem('gone', error.message, { state: error.state });
+  if (error instanceof SearchTooSlow) return new Problem('search_too_slow', error.message);
   if (error instanceof Transient) {
     const detail = 'the database did not answer; a write may have been carried out or not';
     return new Problem('unavailable', detail, { headers: { 'Retry-After': String(RETRY_AFTER_SECONDS) } });

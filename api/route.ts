@@ -8,9 +8,11 @@ import type { SecretBox } from '../prisma/secret-box';
 import type { AuditRecord } from '../prisma/store/audit';
 import type { IdPrefix } from '../prisma/store/ids';
 import type { Db, Reader, SqlTx, Tx } from '../prisma/store/transaction';
+import type { RunHistories } from '../worker/cluster/histories';
 import type { CallerFor, Who } from './callers';
 import type { ProblemCode } from './problems';
 import type { Streams, StreamSource } from './streams';
+import type { Upload } from './middleware/upload-body';
 
 export interface ApiDeps {
   readonly db: Db;
@@ -22,10 +24,16 @@ export interface ApiDeps {
   /** What models cost, as far as the operator says. */
   readonly prices: PriceTable;
   readonly log: Logger;
+  /** Where a run's history can be read. Left out: timelines are from the ledger alone. */
+  readonly histories?: RunHistories;
   /** Of one key. */
   readonly requestsPerMinute?: number;
   /** Whoever makes them closes them. Without any, streams look without being told. */
   readonly streams?: Streams;
+  /** The largest file that is taken. */
+  readonly fileLimitBytes: number;
+  /** How long a search may take. */
+  readonly searchLimitMs: number;
 }
 
 /** The ids that paths hold, and the kind of each. */
@@ -41,6 +49,8 @@ export const PATH_IDS = {
   wake: 'wake',
   run: 'run',
   held_action: 'held',
+  file: 'file',
+  passage: 'psg',
 } as const satisfies Record<string, IdPrefix>;
 
 export type PathId = keyof typeof PATH_IDS;
@@ -58,6 +68,8 @@ export const MISSING: Readonly<Record<PathId, string>> = {
   wake: 'no such wake',
   run: 'no such run',
   held_action: 'no such held action',
+  file: 'no such file in this room',
+  passage: 'no such passage in this room',
 };
 
 type IdsIn<P extends string> = P extends `${string}:${infer Rest}`
@@ -81,6 +93,8 @@ export interface Answer {
   readonly repeated?: boolean;
   /** It was given before, to a request with the same Idempotency-Key. */
   readonly replayed?: boolean;
+  /** In the body's place: a file to be saved, never shown by a browser. */
+  readonly file?: { readonly name: string; readonly mediaType: string; readonly bytes: Buffer };
 }
 
 /** What a route answers when all is well. */
@@ -99,8 +113,8 @@ export interface Route {
   readonly who: Who;
   /** What it is for, in a few words. */
   readonly summary: string;
-  /** Null: it takes no body. */
-  readonly body: z.ZodType | null;
+  /** Null: it takes no body. `bytes`: whatever it is, as it is. */
+  readonly body: z.ZodType | 'bytes' | null;
   readonly query: z.ZodObject;
   readonly success: Success;
   /** Problems beyond those that every route of its kind may answer with. */
@@ -126,12 +140,19 @@ const noBody = z.strictObject({}).optional();
 /** Answers with nothing. */
 export const noContent: Success = { status: 204, body: z.undefined() };
 
+/** In the place of a success's body: a file. */
+export const FILE_BYTES = z.unknown();
+
 export function ok(body: z.ZodType): Success {
   return { status: 200, body };
 }
 
 export function created(body: z.ZodType): Success {
   return { status: 201, body };
+}
+
+export function accepted(body: z.ZodType): Success {
+  return { status: 202, body };
 }
 
 /** A route that only reads. */
@@ -141,6 +162,7 @@ export function readRoute<const P extends string, W extends Who, Q extends z.Zod
   readonly summary: string;
   readonly query?: Q;
   readonly success: Success;
+  readonly problems?: readonly ProblemCode[];
   readonly handle: (db: Reader, call: Call<P, W, undefined, z.output<Q>>) => Promise<Answer>;
   readonly stream?: (call: Call<P, W, undefined, z.output<Q>>) => StreamSource;
 }): Route {
@@ -150,7 +172,7 @@ export function readRoute<const P extends string, W extends Who, Q extends z.Zod
     method: 'get',
     body: null,
     query: route.query ?? noQuery,
-    problems: [],
+    problems: route.problems ?? [],
     transaction: 'none',
     audit: null,
     handle: route.handle as Route['handle'],
@@ -199,5 +221,25 @@ function written<P extends string, W extends Who, B extends z.ZodType, T>(
     transaction,
     audit: route.audit as Route['audit'],
     handle: route.handle as unknown as Route['handle'],
+  };
+}
+
+/** A route whose body is a file: bytes of any kind, up to the limit of files. Otherwise as `writeRoute`. */
+export function uploadRoute<const P extends string, W extends Who, Q extends z.ZodObject>(route: {
+  readonly path: P;
+  readonly who: W;
+  readonly summary: string;
+  readonly query: Q;
+  readonly success: Success;
+  readonly handle: (tx: Tx, call: Call<P, W, Upload, z.output<Q>>) => Promise<Answer>;
+}): Route {
+  return {
+    ...route,
+    method: 'post',
+    body: 'bytes',
+    problems: [],
+    transaction: 'prisma',
+    audit: null,
+    handle: route.handle as Route['handle'],
   };
 }

@@ -69,6 +69,11 @@ export function createSecretBox(keys: readonly MasterKey[]): SecretBox {
   };
 }
 
+/** What every text sealed under this master key begins with, and no other does. */
+export function sealedPrefix(masterKeyId: string): string {
+  return `${VERSION}.${masterKeyId}.`;
+}
+
 /** What the tag covers beside the secret: moving a sealed text to another binding or key id breaks it. */
 function authenticated(keyId: string, boundTo: string): Buffer {
   return Buffer.from([VERSION, keyId, boundTo].join('.'), 'utf8');

@@ -4,6 +4,7 @@ import { createHash } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import type { DataConverter } from '@temporalio/common';
 import { bundleWorkflowCode } from '@temporalio/worker';
 
 const BUNDLE_PATH = join(__dirname, 'workflow-bundle.js');
@@ -15,16 +16,29 @@ export interface WorkflowBundle {
   readonly buildId: string;
 }
 
-/** The prebuilt bundle where there is one, else one made now. */
-export async function loadWorkflowBundle(): Promise<WorkflowBundle> {
+/**
+ * The prebuilt bundle where there is one, else one made now. A data converter that brings code of its own for the sandbox
+ * is bundled with it, at the start: only its owner's deployment has that code.
+ */
+export async function loadWorkflowBundle(converter?: DataConverter): Promise<WorkflowBundle> {
+  const { payloadConverterPath, failureConverterPath } = converter ?? {};
+  const ownCode = {
+    ...(payloadConverterPath === undefined ? {} : { payloadConverterPath }),
+    ...(failureConverterPath === undefined ? {} : { failureConverterPath }),
+  };
+  if (Object.keys(ownCode).length > 0) return buildWorkflowBundle([], ownCode);
   return existsSync(BUNDLE_PATH) ? named(await readFile(BUNDLE_PATH, 'utf8')) : buildWorkflowBundle();
 }
 
 /** Bundles the workflow code as the sandbox will run it; fails where it imports what the sandbox may not. */
-export async function buildWorkflowBundle(interceptorModules: string[] = []): Promise<WorkflowBundle> {
+export async function buildWorkflowBundle(
+  interceptorModules: string[] = [],
+  converter: Pick<DataConverter, 'payloadConverterPath' | 'failureConverterPath'> = {},
+): Promise<WorkflowBundle> {
   const { code } = await bundleWorkflowCode({
     workflowsPath: WORKFLOWS_PATH,
     workflowInterceptorModules: interceptorModules,
+    ...converter,
     logger: { log() {}, trace() {}, debug() {}, info() {}, warn() {}, error: console.error },
   });
   return named(code);

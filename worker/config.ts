@@ -2,6 +2,7 @@
 
 import { z } from 'zod';
 import { parseMasterKeys, type MasterKey } from '../prisma/secret-box';
+import { CONTEXT_TOKENS } from '../activities/context/render';
 import { TASK_QUEUE, type RunTimeouts } from '../workflows/contract';
 
 /** The longest time limit that a deployment may give its runs. */
@@ -30,6 +31,8 @@ const schema = z.object({
   HOLD_EXPIRY_HOURS: z.coerce.number().min(0.001).max(HOLD_EXPIRY_MAX_HOURS).default(72),
   DISPATCH_POLL_SECONDS: seconds(1, 0.05, 60),
   RECONCILE_SECONDS: seconds(10, 0.1, 60),
+  RUN_CONTEXT_TOKENS: z.coerce.number().int().min(1_000).max(1_000_000).default(CONTEXT_TOKENS),
+  FILE_POLL_SECONDS: seconds(1, 0.05, 60),
   LOG_LEVEL: z.enum(['fatal', 'error', 'warn', 'info', 'debug', 'silent']).default('info'),
 });
 
@@ -48,6 +51,8 @@ export interface WorkerConfig {
   readonly holdExpiryMs: number;
   readonly dispatchPollMs: number;
   readonly reconcileMs: number;
+  readonly contextTokens: number;
+  readonly filePollMs: number;
   readonly logLevel: string;
 }
 
@@ -81,6 +86,8 @@ export function readWorkerConfig(env: Record<string, string | undefined>): Worke
     holdExpiryMs: c.HOLD_EXPIRY_HOURS * 3_600_000,
     dispatchPollMs: c.DISPATCH_POLL_SECONDS * 1_000,
     reconcileMs: c.RECONCILE_SECONDS * 1_000,
+    contextTokens: c.RUN_CONTEXT_TOKENS,
+    filePollMs: c.FILE_POLL_SECONDS * 1_000,
     logLevel: c.LOG_LEVEL,
   };
 }

@@ -25,8 +25,7 @@ export async function runWorkerProcess(
       logging: { forward: {}, filter: makeTelemetryFilterString({ core: 'WARN', other: 'ERROR' }) },
     },
   });
-  const set = Object.entries(environment).filter((pair): pair is [string, string] => !!pair[1]);
-  const temporal = await connectTemporal(Object.fromEntries(set));
+  const temporal = await connectTemporal(environment);
   const service = await startWorkerService(config, temporal, log, seams);
   log.info({ queue: config.taskQueue, port: service.healthPort }, 'worker is running');
   process.send?.({ type: 'ready', port: service.healthPort });

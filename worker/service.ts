@@ -1,4 +1,5 @@
-// One worker process: the Temporal worker, its dispatchers and a reconciler, started and stopped together.
+// One worker process: the Temporal worker, its dispatchers, a reconciler, a key tester and a reader of files, started and
+// stopped together.
 
 import type { Logger } from 'pino';
 import { Worker, type WorkerOptions } from '@temporalio/worker';
@@ -8,17 +9,21 @@ import { listenTo } from '../prisma/channel-listener';
 import { WAKES_CHANNEL } from '../prisma/store/draft';
 import { connectDatabase } from '../prisma/client';
 import { createSecretBox } from '../prisma/secret-box';
+import { KEY_TEST_HINT } from '../prisma/store/model-key-tests';
 import { SIGNALS_HINT } from '../prisma/store/signals';
 import { oldestWaits } from '../prisma/store/wakes';
 import { loadWorkflowBundle, type WorkflowBundle } from './bundle';
 import { databaseTimeouts, type WorkerConfig } from './config';
 import { dispatchOnce } from './dispatcher';
+import { readFileOnce } from './file-loop';
 import { startHealthServer, type HealthReport } from './health';
+import { createKeyTester } from './key-tester';
 import { createLoop } from './loop';
 import { createParkedSweep } from './parked-sweep';
 import { RECONCILER_TIMES, reconcileOnce, type ReconcilerDeps } from './reconciler';
+import { requireSearchAttributes } from './search-attributes';
 import { deliverSignals, type SendSignal } from './signal-dispatcher';
-import { requireSearchAttributes, type Temporal } from './temporal';
+import type { Temporal } from './temporal';
 
 /** A wake older than this, unstarted or unclaimed, is a health warning long before it is lost. */
 const OLD_WAKE_SECONDS = 30;
@@ -70,10 +75,13 @@ export async function startWorkerService(
     timeouts: config.timeouts,
     holdExpiryMs: config.holdExpiryMs,
     allowedModelHosts: config.allowedModelHosts,
+    contextTokens: config.contextTokens,
     logFailure: ({ activity, error }) => log.error({ activity, err: error }, 'activity failed'),
   };
-  const activities = createActivities(seams.deps?.(deps) ?? deps);
-  const bundle = seams.bundle ?? (await loadWorkflowBundle());
+  const used = seams.deps?.(deps) ?? deps;
+  const activities = createActivities(used);
+  const { dataConverter } = temporal;
+  const bundle = seams.bundle ?? (await loadWorkflowBundle(dataConverter));
   const worker = await Worker.create({
     connection: temporal.native,
     namespace: temporal.namespace,
@@ -84,6 +92,7 @@ export async function startWorkerService(
       useWorkerVersioning: false,
     },
     activities: seams.activities?.(activities) ?? activities,
+    ...(dataConverter === undefined ? {} : { dataConverter }),
     ...(seams.sinks === undefined ? {} : { sinks: seams.sinks }),
     shutdownGraceTime: config.shutdownGraceMs,
     maxCachedWorkflows: config.maxCachedRuns,
@@ -139,12 +148,30 @@ export async function startWorkerService(
       return false;
     },
   });
+  const stoppingFiles = new AbortController();
+  const files = createLoop({
+    intervalMs: config.filePollMs,
+    onError: (error) => log.error({ err: error }, 'reading a file failed'),
+    runOnce: () =>
+      readFileOnce({
+        db,
+        signal: stoppingFiles.signal,
+        onUnreadable: (file, code) => log.info({ file, code }, 'a file is unreadable'),
+      }),
+  });
+  const keyTester = createKeyTester({
+    ...used,
+    onUnopened: (key, error) => log.error({ key, err: error }, 'a model key could not be opened for its test'),
+    onError: (error) => log.error({ err: error }, 'key tester pass failed'),
+  });
   const listener = listenTo(
     config.databaseUrl,
     WAKES_CHANNEL,
     (hint) => {
-      if (hint !== SIGNALS_HINT) dispatcher.nudge();
-      if (hint === SIGNALS_HINT || hint === null) signals.nudge();
+      // Null: some may have been missed.
+      if (hint === null || hint === KEY_TEST_HINT) keyTester.nudge();
+      if (hint === null || hint === SIGNALS_HINT) signals.nudge();
+      if (hint !== KEY_TEST_HINT && hint !== SIGNALS_HINT) dispatcher.nudge();
     },
     (reason) => log.warn({ reason }, 'wake listener lost its connection; the poll carries on'),
   );
@@ -172,13 +199,18 @@ export async function startWorkerService(
   const running = worker.run();
   dispatcher.start();
   signals.start();
+  keyTester.start();
   reconciler.start();
   parkedSweep.start();
+  files.start();
 
   let stopping: Promise<void> | undefined;
   const stop = async (): Promise<void> => {
     await listener.stop();
-    await Promise.all([dispatcher.stop(), signals.stop(), reconciler.stop(), parkedSweep.stop()]);
+    // A file half read is read again; its process is not waited for.
+    stoppingFiles.abort();
+    const loops = [dispatcher, signals, reconciler, parkedSweep, files, keyTester];
+    await Promise.all(loops.map((loop) => loop.stop()));
     if (worker.getState() === 'RUNNING') worker.shutdown();
     await running.catch(() => undefined);
     await health.stop();

@@ -5,8 +5,11 @@ import { fork, type ChildProcess } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { join } from 'node:path';
 import { migrateDatabase } from '../prisma/migrate';
+import { readTemporalSettings } from './cluster/settings';
 import { openDataFolder, type DataFolder } from './embedded/data-folder';
+import { announceServices, profileFileOf } from './embedded/running';
 import { startServices, type Services, type ServicesOptions } from './embedded/services';
+import { namesTemporal, withoutTemporal } from './tool-environment';
 
 /** How long a process may take to say that it is ready, and to stop. */
 const READY_MS = 30_000;
@@ -63,21 +66,27 @@ async function start(
   stop: () => Promise<void>,
   isStopping: () => boolean,
 ): Promise<Stack> {
+  const temporal = namesTemporal(options.env) ? readTemporalSettings(options.env) : null;
   const folder = await openDataFolder(options.dataFolder);
   undo.push(() => folder.release());
   const services = await startServices({
     databaseUrl: options.env['DATABASE_URL'],
-    temporalAddress: options.env['TEMPORAL_ADDRESS'],
-    temporalNamespace: options.env['TEMPORAL_NAMESPACE'],
+    temporalAddress: temporal?.address ?? undefined,
+    temporalNamespace: temporal?.namespace ?? options.env['TEMPORAL_NAMESPACE'],
     temporalCliPath: options.env['TEMPORAL_CLI_PATH'],
     ...options.services,
     dataFolder: folder,
     log: options.log,
   });
   undo.push(() => services.stop());
+  const own = {
+    databaseUrl: options.env['DATABASE_URL'] ? null : services.databaseUrl,
+    temporal: temporal === null ? services.temporal : null,
+  };
+  undo.push(await announceServices(folder, own));
   const { applied } = await migrateDatabase(services.databaseUrl);
   if (applied.length > 0) options.log(`database: ${applied.length} migration(s) applied`);
-  const env = await environmentOf(options, services, folder);
+  const env = await environmentOf(options, services, folder, temporal === null);
 
   const children = new Set<ChildProcess>();
   const watch = (name: string, child: ChildProcess): void => {
@@ -127,6 +136,7 @@ async function environmentOf(
   options: StackOptions,
   services: Services,
   folder: DataFolder,
+  ownTemporal: boolean,
 ): Promise<Record<string, string>> {
   const given = Object.fromEntries(
     Object.entries(options.env).filter((pair): pair is [string, string] => pair[1] !== undefined && pair[1] !== ''),
@@ -134,7 +144,8 @@ async function environmentOf(
   const masterKeys =
     given['MASTER_KEYS'] ?? (await folder.secret('master-keys', () => `k1:${randomBytes(32).toString('base64')}`));
   return {
-    ...given,
+    // A key or a certificate for another server would keep everyone from ours.
+    ...(ownTemporal ? { ...withoutTemporal(given), TEMPORAL_CONFIG_FILE: profileFileOf(folder.path) } : given),
     DATABASE_URL: services.databaseUrl,
     TEMPORAL_ADDRESS: services.temporal.address,
     TEMPORAL_NAMESPACE: services.temporal.namespace,

@@ -1,9 +1,9 @@
 // `npm start`: the whole stack for daily use. A second start finds its data again.
 
 import { join } from 'node:path';
+import { DEFAULT_DATA_FOLDER } from './embedded/running';
 import { startStack, type Stack } from './stack';
 
-const DATA_FOLDER = join(__dirname, '..', '..', '.durable-room', 'data');
 const CLI_CACHE = join(__dirname, '..', '..', '.durable-room', 'cache');
 
 /** A process that ends by itself is started again after this long, so that a crash loop stays readable. */
@@ -32,7 +32,7 @@ async function main(): Promise<void> {
   };
 
   stack = await startStack({
-    dataFolder: process.env['DATA_FOLDER'] ?? DATA_FOLDER,
+    dataFolder: process.env['DATA_FOLDER'] ?? DEFAULT_DATA_FOLDER,
     env: process.env,
     services: {
       cliCacheDir: CLI_CACHE,

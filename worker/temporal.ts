@@ -1,9 +1,12 @@
-// The connection to Temporal, as Temporal's own tools read it: environment variables, profiles, TLS, API key.
+// A worker process's connections to Temporal: its clients', and the one that its worker polls through.
 
-import { loadClientConnectConfig } from '@temporalio/envconfig';
-import { Client, Connection } from '@temporalio/client';
+import { Client } from '@temporalio/client';
+import type { DataConverter } from '@temporalio/common';
 import { NativeConnection } from '@temporalio/worker';
-import { SEARCH_ATTRIBUTES } from '../workflows/search-attributes';
+import { openConnection } from './cluster/connection';
+import { readDataConverter } from './cluster/data-converter';
+import { explainTemporalFailure } from './cluster/failure';
+import { readTemporalSettings, type Environment, type TemporalSettings } from './cluster/settings';
 
 export interface Temporal {
   readonly client: Client;
@@ -12,51 +15,44 @@ export interface Temporal {
   /** The worker's own connection. */
   readonly native: NativeConnection;
   readonly namespace: string;
+  /** Undefined: the SDK's own. */
+  readonly dataConverter: DataConverter | undefined;
   close(): Promise<void>;
 }
 
-/** Connects a client and a worker to the Temporal that the environment names. */
-export async function connectTemporal(env: Record<string, string>): Promise<Temporal> {
-  const config = loadClientConnectConfig({ overrideEnvVars: env });
-  const namespace = config.namespace ?? 'default';
-  const connection = await Connection.connect({ ...clientOptions(config.connectionOptions), connectTimeout: '10s' });
-  const native = await NativeConnection.connect(config.connectionOptions);
-  return {
-    client: new Client({ connection, namespace }),
-    starter: new Client({ connection: native, namespace }),
-    native,
-    namespace,
-    close: async () => {
-      await native.close();
-      await connection.close();
-    },
-  };
-}
-
-type NativeOptions = ReturnType<typeof loadClientConnectConfig>['connectionOptions'];
-
-function clientOptions(options: NativeOptions) {
-  const { address, tls, apiKey, metadata } = options;
-  return {
-    ...(address === undefined ? {} : { address }),
-    ...(tls === undefined ? {} : { tls }),
-    ...(apiKey === undefined ? {} : { apiKey }),
-    ...(metadata === undefined ? {} : { metadata }),
-  };
-}
-
 /**
- * Checks that the namespace has the search attributes of a run: without them every start would fail.
- * @throws Error that names those missing and the command that adds them
+ * Connects a client and a worker to the Temporal that the environment names, with the data converter it names.
+ * @throws TemporalUnavailable, which says what is wrong and holds no key
  */
-export async function requireSearchAttributes(temporal: Pick<Temporal, 'client' | 'namespace'>): Promise<void> {
-  const { client, namespace } = temporal;
-  const { customAttributes } = await client.connection.operatorService.listSearchAttributes({ namespace });
-  const missing = SEARCH_ATTRIBUTES.filter((name) => !(name in (customAttributes ?? {})));
-  if (missing.length === 0) return;
-  const flags = missing.map((name) => `--name ${name} --type Keyword`).join(' ');
-  throw new Error(
-    `Namespace "${namespace}" lacks the search attributes ${missing.join(', ')}. Add them with:\n` +
-      `  temporal operator search-attribute create --namespace ${namespace} ${flags}`,
-  );
+export async function connectTemporal(env: Environment): Promise<Temporal> {
+  const settings = readTemporalSettings(env);
+  const { namespace } = settings;
+  const dataConverter = await readDataConverter(env);
+  const converting = dataConverter === undefined ? {} : { dataConverter };
+  const connection = await openConnection(settings);
+  try {
+    const native = await connectNative(settings);
+    return {
+      client: new Client({ connection, namespace, ...converting }),
+      starter: new Client({ connection: native, namespace, ...converting }),
+      native,
+      namespace,
+      dataConverter,
+      close: async () => {
+        await native.close();
+        await connection.close();
+      },
+    };
+  } catch (error) {
+    await connection.close();
+    throw error;
+  }
+}
+
+async function connectNative(settings: TemporalSettings): Promise<NativeConnection> {
+  try {
+    return await NativeConnection.connect(settings.options);
+  } catch (error) {
+    throw explainTemporalFailure(settings, error);
+  }
 }

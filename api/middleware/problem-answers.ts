@@ -43,10 +43,10 @@ function loggable(error: unknown): Record<string, unknown> {
 /** What Express and its body reader throw for a request that can't be read. Their texts are not shown. */
 function problemOfReading(error: unknown): Problem | null {
   if (!(error instanceof Error)) return null;
-  const { type, status } = error as Error & { type?: unknown; status?: unknown };
+  const { type, status, limit } = error as Error & { type?: unknown; status?: unknown; limit?: unknown };
   switch (type) {
     case 'entity.too.large':
-      return new Problem('body_too_large', 'a body may have 1 MB at most');
+      return new Problem('body_too_large', `a body may have ${Number(limit)} bytes at most here`);
     case 'encoding.unsupported':
     case 'charset.unsupported':
       return new Problem('unsupported_media_type', 'send the body in UTF-8, plain or as gzip, deflate or br');

@@ -66,7 +66,7 @@ function sectionOf({
   return `<details><summary><b>${method.toUpperCase()}</b> <code>${escape(path)}</code> ${escape(operation.summary)}</summary>
 <p>${escape(operation.description ?? '')}</p>
 ${parameters.length > 0 ? `<p>Parameters: ${parameters.map(({ name, in: where }) => `<code>${escape(name)}</code> (${where})`).join(', ')}</p>` : ''}
-${body === undefined ? '' : preOf(body.content['application/json']?.schema)}
+${body === undefined ? '' : preOf(Object.values(body.content)[0]?.schema)}
 <table>${rows.join('')}</table></details>`;
 }
 

@@ -1,10 +1,10 @@
 // A company's API keys. A token is in the answer that makes it, and nowhere else.
 
 import { InvalidInput, NotFound } from '../../prisma/store/errors';
-import { createKey, keyResource, listKeys, revokeKey, type KeyToCreate } from '../../prisma/store/keys';
+import { createKey, keyResource, listKeys, revokeKey, rotateKey, type KeyToCreate } from '../../prisma/store/keys';
 import { created, noContent, ok, readRoute, writeRoute, type Route } from '../route';
-import { newKey, pageOf, shownKey } from '../schemas/answers';
-import { keyBody } from '../schemas/bodies';
+import { newKey, pageOf, rotatedKey, shownKey } from '../schemas/answers';
+import { keyBody, keyRotationBody } from '../schemas/bodies';
 import { listBody, listQuery, pageRequest } from '../schemas/lists';
 
 export const keyRoutes: readonly Route[] = [
@@ -36,6 +36,23 @@ export const keyRoutes: readonly Route[] = [
     query: listQuery('key'),
     async handle(db, { caller, query }) {
       return { status: 200, body: listBody(await listKeys(db, caller.companyId, pageRequest(query)), keyResource) };
+    },
+  }),
+  writeRoute({
+    method: 'post',
+    path: '/v1/keys/:key/rotate',
+    who: 'admin',
+    summary: 'Replace a key by a new one of the same holder',
+    success: created(rotatedKey),
+    body: keyRotationBody,
+    audit: ({ ids, body }, key) => ({
+      action: 'key.rotated',
+      subject: ids.key,
+      details: { successor: key.id, overlap_seconds: body.overlap_seconds },
+    }),
+    async handle(tx, { caller, ids, body }) {
+      const { key, token, replaced } = await rotateKey(tx, caller.companyId, ids.key, body.overlap_seconds);
+      return { status: 201, body: { ...keyResource(key), token, replaces: keyResource(replaced) } };
     },
   }),
   writeRoute({

@@ -4,6 +4,7 @@ import { refuseOwnerAddress } from '../../prisma/model-address';
 import { cleanModelKey, normalizeBaseUrl, protocolOfProvider, type ModelProtocol } from '../../prisma/model-endpoint';
 import { InvalidInput } from '../../prisma/store/errors';
 import { newId } from '../../prisma/store/ids';
+import { keyTestResource, requestKeyTest } from '../../prisma/store/model-key-tests';
 import {
   createModelKey,
   listModelKeys,
@@ -13,9 +14,9 @@ import {
   revokeModelKey,
   updateModelKey,
 } from '../../prisma/store/model-keys';
-import { created, noContent, ok, readRoute, writeRoute, type ApiDeps, type Route } from '../route';
-import { pageOf, shownModelKey } from '../schemas/answers';
-import { modelKeyBody, modelKeyPatch } from '../schemas/bodies';
+import { accepted, created, noContent, ok, readRoute, writeRoute, type ApiDeps, type Route } from '../route';
+import { pageOf, shownKeyTest, shownModelKey } from '../schemas/answers';
+import { modelKeyBody, modelKeyPatch, modelKeyTestBody } from '../schemas/bodies';
 import { listBody, listQuery, pageRequest } from '../schemas/lists';
 
 interface ModelAddress {
@@ -116,6 +117,19 @@ export function modelKeyRoutes({ secretBox, providers, allowedModelHosts }: ApiD
           body.key === undefined ? undefined : secretBox.seal(readSecret(body.key), modelKeyBinding(id, baseUrl));
         const key = await updateModelKey(tx, caller.companyId, id, { name: body.name, sealedSecret });
         return { status: 200, body: resourceOf(key) };
+      },
+    }),
+    writeRoute({
+      method: 'post',
+      path: '/v1/model-keys/:model_key/test',
+      who: 'admin',
+      summary: 'Have a worker test a model key',
+      success: accepted(shownKeyTest),
+      body: modelKeyTestBody,
+      audit: ({ ids }) => ({ action: 'model_key.tested', subject: ids.model_key }),
+      async handle(tx, { caller, ids, body }) {
+        const test = await requestKeyTest(tx, caller.companyId, ids.model_key, body?.model);
+        return { status: 202, body: keyTestResource(test) };
       },
     }),
     writeRoute({

@@ -1,25 +1,22 @@
-// What is in a room, by kind: messages, tasks, memory. All of it is written through the events.
+// What is in a room, by kind: messages, tasks, memory entries. All of it is written through the events.
 
-import { listMemory, loadMemoryEntry } from '../../prisma/store/memory-reads';
+import { loadMemoryEntry } from '../../prisma/store/memory-reads';
 import { listMessages, loadMessage } from '../../prisma/store/messages';
 import { viewRoom } from '../../prisma/store/rooms';
 import { listTasks, loadTask, taskResource } from '../../prisma/store/tasks';
 import type { Reader } from '../../prisma/store/transaction';
-import { MEMORY_CATEGORIES, TASK_OUTCOMES } from '../../workflows/contract';
+import { TASK_OUTCOMES } from '../../workflows/contract';
 import { viewerOf, type CompanyCaller } from '../callers';
 import { ok, readRoute, type Route } from '../route';
 import { pageOf } from '../schemas/answers';
 import { shownEntry, shownMessage, shownTask } from '../schemas/room-answers';
 import { idOf, oneOf } from '../schemas/fields';
-import { z } from 'zod';
 import { listBody, listQuery, pageRequest } from '../schemas/lists';
 
 async function enter(db: Reader, caller: CompanyCaller, roomId: string) {
   const { seesPrivate } = await viewRoom(db, viewerOf(caller), roomId);
   return { companyId: caller.companyId, seesPrivate };
 }
-
-const authorId = z.union([idOf('key'), idOf('agent')], 'the id of a key or an agent');
 
 export const roomContentRoutes: readonly Route[] = [
   readRoute({
@@ -66,22 +63,6 @@ export const roomContentRoutes: readonly Route[] = [
     async handle(db, { caller, ids }) {
       await enter(db, caller, ids.room);
       return { status: 200, body: taskResource(await loadTask(db, ids.room, ids.task)) };
-    },
-  }),
-  readRoute({
-    path: '/v1/rooms/:room/memory',
-    who: 'company',
-    summary: 'The memory of a room',
-    success: ok(pageOf(shownEntry)),
-    query: listQuery('mem').extend({
-      category: oneOf(MEMORY_CATEGORIES).optional(),
-      author: authorId.optional(),
-      deprecated: oneOf(['true', 'false']).default('false'),
-    }),
-    async handle(db, { caller, ids, query }) {
-      const viewer = await enter(db, caller, ids.room);
-      const filter = { category: query.category, author: query.author, deprecated: query.deprecated === 'true' };
-      return { status: 200, body: listBody(await listMemory(db, viewer, ids.room, filter, pageRequest(query))) };
     },
   }),
   readRoute({

@@ -17,6 +17,11 @@ export const at = z.iso.datetime({ precision: 3 });
 
 export const count = z.int().min(0);
 
+/** Who wrote something, by the name it had then. */
+export const author = z
+  .object({ kind: z.enum(['person', 'service', 'agent']), id: shownId('key', 'agent'), name: z.string() })
+  .meta({ id: 'Author' });
+
 /** A page of a list: `next_cursor` is null on the last. */
 export function pageOf(resource: z.ZodType) {
   return z.object({ data: z.array(resource), next_cursor: z.string().nullable() });
@@ -40,6 +45,7 @@ const keyShape = {
   name: z.string(),
   company: shownId('co'),
   created_at: at,
+  expires_at: at.nullable(),
   revoked_at: at.nullable(),
 };
 export const shownKey = z.object(keyShape).meta({ id: 'Key' });
@@ -47,7 +53,23 @@ export const newKey = z.object({ ...keyShape, token: shownOnce('What is sent as 
   id: 'NewKey',
 });
 
+export const rotatedKey = z.object({ ...newKey.shape, replaces: shownKey }).meta({ id: 'RotatedKey' });
+
 export const newCompany = z.object({ company: shownCompany, admin_key: newKey });
+
+/** What a worker found when it last tried a model key. */
+export const shownKeyTest = z
+  .object({
+    id: shownId('test'),
+    state: z.enum(['pending', 'running', 'ok', 'failed']),
+    model: z.string(),
+    version: count,
+    code: z.string().nullable(),
+    http_status: count.nullable(),
+    requested_at: at,
+    tested_at: at.nullable(),
+  })
+  .meta({ id: 'ModelKeyTest' });
 
 export const shownModelKey = z
   .object({
@@ -59,6 +81,7 @@ export const shownModelKey = z
     owner_supplied: z.boolean(),
     version: count,
     rejected: z.boolean(),
+    test: shownKeyTest.nullable(),
     created_at: at,
     revoked_at: at.nullable(),
   })

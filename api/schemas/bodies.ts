@@ -30,6 +30,12 @@ export const keyBody = z.discriminatedUnion(
   'one of person, service, agent',
 );
 
+/** How long the old key goes on being valid: time to put the new one where the old one is. */
+const OVERLAP_MAX_SECONDS = 7 * 24 * 60 * 60;
+export const keyRotationBody = z
+  .strictObject({ overlap_seconds: whole(0, OVERLAP_MAX_SECONDS).default(0) })
+  .default({ overlap_seconds: 0 });
+
 /** The secret and the address are read by `model-endpoint.ts`, whose sentences repeat nothing. */
 export const modelKeyBody = z
   .strictObject({
@@ -62,6 +68,9 @@ const model = z
     `a model's name, of at most ${MODEL_LIMIT} characters`,
   )
   .meta({ minLength: 1, maxLength: MODEL_LIMIT });
+
+/** Without a body: the model of an agent that uses the key. */
+export const modelKeyTestBody = z.strictObject({ model: model.optional() }).optional();
 
 export const agentBody = z.strictObject({
   slug: slug.optional(),
@@ -149,5 +158,8 @@ export const rosterPatch = z
 
 /** What is to be erased: a message, a task, or a memory entry of the caller's company. */
 export const redactionBody = z.strictObject({
-  subject: z.union([idOf('msg'), idOf('task'), idOf('mem')], 'the id of a message, a task or a memory entry'),
+  subject: z.union(
+    [idOf('msg'), idOf('task'), idOf('mem'), idOf('file')],
+    'the id of a message, a task, a memory entry or a file',
+  ),
 });

@@ -12,6 +12,7 @@ const CRITERION_LENGTH_LIMIT = 2_000;
 const TAGS_LIMIT = 20;
 const TAG_LENGTH_LIMIT = 64;
 const MEMORY_REFS_LIMIT = 100;
+const ATTACHMENTS_LIMIT = 20;
 
 function some<T extends z.ZodType>(item: T, max: number) {
   return z.array(item, 'a list').max(max, `at most ${max} entries`).default([]);
@@ -42,7 +43,7 @@ const task = z.strictObject({
   priority: oneOf(TASK_PRIORITIES).default('normal'),
   deadline: deadline.nullable().default(null),
   memory_refs: some(idOf('mem'), MEMORY_REFS_LIMIT),
-  attachments: z.array(z.never('none: there are no files yet'), 'a list').default([]),
+  attachments: some(idOf('file'), ATTACHMENTS_LIMIT),
 });
 
 const taskResponse = z.strictObject({
@@ -67,10 +68,15 @@ const memory = z.strictObject({
   visibility: oneOf(MEMORY_VISIBILITIES).default('shared'),
 });
 
+const memoryDeprecation = z.strictObject({
+  type: z.literal('memory_deprecation'),
+  entry: idOf('mem'),
+});
+
 const eventBody = z.discriminatedUnion(
   'type',
-  [message, task, taskResponse, taskVerdict, memory],
-  'one of message, task, task_response, task_verdict, memory',
+  [message, task, taskResponse, taskVerdict, memory, memoryDeprecation],
+  'one of message, task, task_response, task_verdict, memory, memory_deprecation',
 );
 
 export type EventBody = z.output<typeof eventBody>;

@@ -2,7 +2,9 @@
 
 import { z } from 'zod';
 import type { Page, PageRequest } from '../../prisma/store/paging';
-import { decodeCursor, encodeCursor, isSeq, type CursorKey } from '../cursors';
+import type { IdPrefix } from '../../prisma/store/ids';
+import type { RankedPage, RankedPageRequest, RankedKey } from '../../prisma/store/search';
+import { decodeCursor, decodeRankedCursor, encodeCursor, encodeRankedCursor, isSeq, type CursorKey } from '../cursors';
 import { oneOf } from './fields';
 
 const LIMIT_DEFAULT = 50;
@@ -46,6 +48,31 @@ export function listBody<T>(page: Page<T>, resource: (row: T) => unknown = (row)
   return {
     data: page.rows.map((row) => resource(row)),
     next_cursor: page.next === null ? null : encodeCursor(page.next),
+  };
+}
+
+/** The cursor of a list that is ordered by rank. */
+export function rankedCursor(kind: IdPrefix) {
+  return z.string().transform((given, context) => {
+    const key = decodeRankedCursor(given, kind);
+    if (key !== null) return key;
+    context.addIssue({ code: 'custom', message: 'a next_cursor of this list' });
+    return z.NEVER;
+  });
+}
+
+export function rankedRequest(query: { limit: number; cursor?: RankedKey | undefined }): RankedPageRequest {
+  return { after: query.cursor ?? null, limit: query.limit };
+}
+
+/** The answer to a search. */
+export function rankedBody<T>(
+  page: RankedPage<T>,
+  resource: (row: T) => unknown = (row) => row,
+): Record<string, unknown> {
+  return {
+    data: page.rows.map((row) => resource(row)),
+    next_cursor: page.next === null ? null : encodeRankedCursor(page.next),
   };
 }
 

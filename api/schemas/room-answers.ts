@@ -17,12 +17,9 @@ import {
   TASK_PRIORITIES,
   WAKE_STATES,
 } from '../../workflows/contract';
+import { shownFile } from './file-answers';
 import { runUsage, tokens } from './usage-answers';
-import { at, count, publicRosterEntry, shownId, shownMember, shownRights, shownRoom } from './answers';
-
-const author = z
-  .object({ kind: z.enum(['person', 'service', 'agent']), id: shownId('key', 'agent'), name: z.string() })
-  .meta({ id: 'Author' });
+import { at, author, count, publicRosterEntry, shownId, shownMember, shownRights, shownRoom } from './answers';
 
 export const shownMessage = z
   .object({
@@ -190,7 +187,6 @@ export const shownRun = z.union([
   publicRun,
 ]);
 
-const anything = z.record(z.string(), z.unknown());
 const DATA: Readonly<Record<RoomEventType, z.ZodType>> = {
   message: shownMessage,
   task: shownTask,
@@ -198,12 +194,12 @@ const DATA: Readonly<Record<RoomEventType, z.ZodType>> = {
   task_verdict: shownTask,
   task_started: shownTask,
   memory: shownEntry,
-  memory_deprecation: anything,
+  memory_deprecation: shownEntry,
   member_joined: shownMember,
   member_left: z.object({ room: shownId('room'), company: shownId('co') }),
   agent_added: publicRosterEntry,
   agent_removed: publicRosterEntry.omit({ added_at: true }),
-  file_added: anything,
+  file_added: shownFile,
   wake_suppressed: z.object({
     wake: shownId('wake'),
     agent: shownId('agent'),

@@ -60,7 +60,7 @@ export const shownRedaction = z
   .object({
     room: shownId('room'),
     subject: z.string(),
-    kind: z.enum(['message', 'task', 'response', 'memory']),
+    kind: z.enum(['message', 'task', 'response', 'memory', 'file']),
     redacted_at: at,
   })
   .meta({ id: 'Redaction' });

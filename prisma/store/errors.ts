@@ -42,6 +42,11 @@ export class Gone extends Error {
   }
 }
 
+/** A search that was stopped at its time limit. The caller asks for less. */
+export class SearchTooSlow extends Error {
+  override readonly name = 'SearchTooSlow';
+}
+
 /** Postgres can't answer just now; the same call may succeed later. Its outcome is unknown, unless `uncommitted`. */
 export class Transient extends Error {
   override readonly name = 'Transient';

@@ -1,7 +1,9 @@
-// The feed of a room, and a company's over all its rooms, read. Numbers are handed out under the room's lock, so what was read by `seq` is never added to.
+// The feed of a room, and a company's over all its rooms, read. Numbers are handed out under the room's lock, so what was
+// read by `seq` is never added to.
 
 import type { RoomEvent } from '../generated/client';
 import { entryResource, type MemoryViewer } from './memory-reads';
+import { IS_LIVE } from './keys';
 import type { Reader } from './transaction';
 import { streamedRooms, type Viewer } from './viewer';
 
@@ -75,7 +77,7 @@ export async function readNews(
 async function isLive(reader: Reader, viewer: Viewer & { readonly keyId: string }): Promise<boolean> {
   const [row] = await reader.$queryRaw<{ live: boolean }[]>`
     SELECT EXISTS (SELECT FROM api_keys k JOIN companies c ON c.id = k.company_id
-                   WHERE k.id = ${viewer.keyId} AND k.revoked_at IS NULL AND c.suspended_at IS NULL) AS live`;
+                   WHERE k.id = ${viewer.keyId} AND ${IS_LIVE} AND c.suspended_at IS NULL) AS live`;
   return row?.live === true;
 }
 
@@ -86,16 +88,11 @@ async function showEvents<E extends RoomEvent>(
   events: readonly E[],
 ): Promise<ShownEvent[]> {
   const own = events.filter((event) => isPrivateMemory(event) && event.companyId === companyId && seesPrivate(event));
-  const entries = await loadPrivateEntries(
-    reader,
-    companyId,
-    own.map((event) => event.subjectId),
-  );
-  const shown = new Set(own.map((event) => event.id));
+  const entries = await loadPrivateEntries(reader, companyId, own);
   return events.map((event) => ({
     room: event.roomId,
     seq: event.seq,
-    resource: eventResource(event, shown.has(event.id) ? entries.get(event.subjectId) : undefined),
+    resource: eventResource(event, entries.get(event.id)),
   }));
 }
 
@@ -116,17 +113,28 @@ function eventResource(event: RoomEvent, own: Record<string, unknown> | undefine
 function isPrivateMemory(event: RoomEvent): boolean {
   const { data } = event;
   const isObject = data !== null && typeof data === 'object' && !Array.isArray(data);
-  return event.type === 'memory' && isObject && data['visibility'] === 'private';
+  return (
+    (event.type === 'memory' || event.type === 'memory_deprecation') && isObject && data['visibility'] === 'private'
+  );
 }
 
-// The event holds only that there is an entry. What it says is read where it stands, as it was when it was written.
+// The event holds only that there is an entry. What it says is read where it stands, as it was at the event; by event.
 async function loadPrivateEntries(
   reader: Reader,
   companyId: string,
-  ids: readonly string[],
+  events: readonly RoomEvent[],
 ): Promise<Map<string, Record<string, unknown>>> {
-  if (ids.length === 0) return new Map();
-  const entries = await reader.memoryEntry.findMany({ where: { id: { in: [...ids] }, companyId } });
+  if (events.length === 0) return new Map();
+  const ids = events.map((event) => event.subjectId);
+  const entries = await reader.memoryEntry.findMany({ where: { id: { in: ids }, companyId } });
+  const byId = new Map(entries.map((entry) => [entry.id, entry]));
   const viewer = { companyId, seesPrivate: true };
-  return new Map(entries.map((entry) => [entry.id, entryResource({ ...entry, deprecatedAt: null }, viewer)]));
+  return new Map(
+    events.flatMap((event) => {
+      const entry = byId.get(event.subjectId);
+      if (entry === undefined) return [];
+      const deprecatedAt = event.type === 'memory_deprecation' ? entry.deprecatedAt : null;
+      return [[event.id, entryResource({ ...entry, deprecatedAt }, viewer)]];
+    }),
+  );
 }

@@ -6,6 +6,7 @@ export type IdPrefix =
   | 'co'
   | 'key'
   | 'mk'
+  | 'test'
   | 'agent'
   | 'room'
   | 'inv'
@@ -16,6 +17,8 @@ export type IdPrefix =
   | 'wake'
   | 'run'
   | 'audit'
+  | 'file'
+  | 'psg'
   | 'held'
   | 'sig';
 

@@ -1,7 +1,7 @@
 // API keys: who is calling. Stored as SHA-256 of a random token, which is shown once and never kept.
 
 import { createHash, randomBytes } from 'node:crypto';
-import type { ApiKey } from '../generated/client';
+import { Prisma, type ApiKey } from '../generated/client';
 import { Conflict, NotFound } from './errors';
 import { newId } from './ids';
 import { byId, pageOf, type Page, type PageRequest } from './paging';
@@ -43,7 +43,10 @@ function hashToken(token: string): Buffer {
   return createHash('sha256').update(token, 'utf8').digest();
 }
 
-/** Who holds this token, or null when nobody does or its key was revoked. One statement. */
+/** A condition on a key `k`: neither revoked nor past its time. */
+export const IS_LIVE = Prisma.sql`(k.revoked_at IS NULL AND (k.expires_at IS NULL OR k.expires_at > clock_timestamp()))`;
+
+/** Who holds this token, or null when nobody does, or its key was revoked or has expired. One statement. */
 export async function findKeyHolder(reader: Reader, token: string): Promise<KeyHolder | null> {
   const [row] = await reader.$queryRaw<
     {
@@ -62,7 +65,7 @@ export async function findKeyHolder(reader: Reader, token: string): Promise<KeyH
     FROM api_keys k
     LEFT JOIN companies c ON c.id = k.company_id
     LEFT JOIN agents a ON a.id = k.agent_id
-    WHERE k.token_hash = ${hashToken(token)} AND k.revoked_at IS NULL`;
+    WHERE k.token_hash = ${hashToken(token)} AND ${IS_LIVE}`;
   if (!row) return null;
   const { kind, keyId, name, companyId, companySuspended } = row;
   const key = { keyId, name, companyId, companySuspended };
@@ -104,17 +107,51 @@ export async function listKeys(reader: Reader, companyId: string, page: PageRequ
 }
 
 /**
+ * Makes a key of the same holder in place of one, which expires after the overlap, and returns the new token, this once.
+ * @throws NotFound; Conflict when the old one was revoked or rotated before
+ */
+export async function rotateKey(
+  tx: Tx,
+  companyId: string,
+  keyId: string,
+  overlapSeconds: number,
+): Promise<{ key: ApiKey; token: string; replaced: ApiKey }> {
+  await lockCompany(tx, companyId);
+  const old = await tx.apiKey.findUnique({ where: { id: keyId, companyId } });
+  if (!old) throw new NotFound('no such key');
+  if (old.revokedAt !== null) throw new Conflict('the key was revoked');
+  if (old.expiresAt !== null) throw new Conflict('the key was rotated before: rotate the key that took its place');
+  await tx.$executeRaw`
+    UPDATE api_keys SET expires_at = clock_timestamp() + make_interval(secs => ${overlapSeconds}) WHERE id = ${keyId}`;
+  const replaced = await tx.apiKey.findUniqueOrThrow({ where: { id: keyId } });
+  return { ...(await createKey(tx, holderOf(old, companyId))), replaced };
+}
+
+function holderOf({ kind, role, agentId, name }: ApiKey, companyId: string): KeyToCreate {
+  if (kind === 'person' && (role === 'admin' || role === 'member')) return { kind, role, name, companyId };
+  if (kind === 'agent' && agentId !== null) return { kind, agentId, name, companyId };
+  if (kind === 'service') return { kind, name, companyId };
+  throw new Error('a key of no company');
+}
+
+/** Two admins who revoke each other's key at once: the second sees what the first did. */
+async function lockCompany(tx: Tx, companyId: string): Promise<void> {
+  await tx.$queryRaw`SELECT id FROM companies WHERE id = ${companyId} FOR NO KEY UPDATE`;
+}
+
+/**
  * Revokes a key for good. Does nothing to one revoked before.
  * @throws NotFound; Conflict when it is the company's last admin key, without which nobody could make another
  */
 export async function revokeKey(tx: Tx, companyId: string, keyId: string): Promise<void> {
-  // Two admins who revoke each other's key at once: the second sees what the first did.
-  await tx.$queryRaw`SELECT id FROM companies WHERE id = ${companyId} FOR NO KEY UPDATE`;
+  await lockCompany(tx, companyId);
   const key = await tx.apiKey.findUnique({ where: { id: keyId, companyId } });
   if (!key) throw new NotFound('no such key');
   if (key.revokedAt !== null) return;
   if (key.role === 'admin') {
-    const others = await tx.apiKey.count({ where: { companyId, role: 'admin', revokedAt: null, id: { not: keyId } } });
+    // One that expires is none to stay with.
+    const lasting = { companyId, role: 'admin', revokedAt: null, expiresAt: null, id: { not: keyId } };
+    const others = await tx.apiKey.count({ where: lasting });
     if (others === 0) throw new Conflict("the company's last admin key can't be revoked");
   }
   await tx.$executeRaw`UPDATE api_keys SET revoked_at = clock_timestamp() WHERE id = ${keyId}`;
@@ -155,5 +192,6 @@ export function keyResource(key: ApiKey): Record<string, unknown> {
     company: key.companyId,
     created_at: key.createdAt.toISOString(),
     revoked_at: key.revokedAt?.toISOString() ?? null,
+    expires_at: key.expiresAt?.toISOString() ?? null,
   };
 }

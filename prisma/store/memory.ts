@@ -2,7 +2,9 @@
 
 import type { MemoryCategory, MemoryVisibility } from '../../workflows/contract';
 import type { Author, RoomDraft } from './draft';
+import { Conflict, NotAllowed, NotFound } from './errors';
 import { newId } from './ids';
+import type { SqlTx } from './transaction';
 
 export interface MemoryToWrite {
   readonly author: Author;
@@ -35,6 +37,50 @@ export function stageMemory(
     ),
   });
   return { memoryId, eventId };
+}
+
+/**
+ * Deprecates an entry of the author's company and stages the event: from now on it is shown to who asks for it only.
+ * @throws NotFound when this room has no such entry; NotAllowed when another company wrote it; Conflict when it was done
+ */
+export async function deprecateMemory(tx: SqlTx, draft: RoomDraft, author: Author, memoryId: string): Promise<string> {
+  const [entry] = await tx.$queryRaw<DeprecatedRow[]>`
+    UPDATE memory_entries SET deprecated_at = clock_timestamp()
+    WHERE id = ${memoryId} AND room_id = ${draft.roomId} AND company_id = ${author.companyId} AND deprecated_at IS NULL
+    RETURNING id, author_kind AS "authorKind", author_id AS "authorId", author_name AS "authorName", category, tags,
+              content, visibility, run_id AS "runId", created_at AS "createdAt", deprecated_at AS "deprecatedAt",
+              redacted_at AS "redactedAt"`;
+  if (!entry) throw await whyNotDeprecated(tx, draft.roomId, author.companyId, memoryId);
+  const writer = { kind: entry.authorKind, id: entry.authorId, name: entry.authorName, companyId: author.companyId };
+  return draft.addEvent({
+    type: 'memory_deprecation',
+    author,
+    subjectId: memoryId,
+    data: memoryResource({ ...entry, roomId: draft.roomId, author: writer }, 'everyone'),
+  });
+}
+
+interface DeprecatedRow {
+  readonly id: string;
+  readonly authorKind: Author['kind'];
+  readonly authorId: string;
+  readonly authorName: string;
+  readonly category: string;
+  readonly tags: readonly string[];
+  readonly content: string;
+  readonly visibility: string;
+  readonly runId: string | null;
+  readonly createdAt: Date;
+  readonly deprecatedAt: Date;
+  readonly redactedAt: Date | null;
+}
+
+async function whyNotDeprecated(tx: SqlTx, roomId: string, companyId: string, memoryId: string): Promise<Error> {
+  const [entry] = await tx.$queryRaw<{ companyId: string }[]>`
+    SELECT company_id AS "companyId" FROM memory_entries WHERE id = ${memoryId} AND room_id = ${roomId}`;
+  if (!entry) return new NotFound('no such memory entry in this room');
+  if (entry.companyId !== companyId) return new NotAllowed('only the company that wrote it may deprecate an entry');
+  return new Conflict('the entry is deprecated');
 }
 
 /** A memory entry as its own company (`company`) or everyone in the room may see it. */

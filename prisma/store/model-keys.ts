@@ -1,10 +1,14 @@
 // Model keys: a company's secret at a provider, sealed and bound to its address.
 
-import type { ModelKey } from '../generated/client';
+import type { ModelKey as ModelKeyRow, ModelKeyTest } from '../generated/client';
 import type { ModelProtocol } from '../model-endpoint';
 import { Conflict, NotFound } from './errors';
+import { endOpenKeyTest, keyTestResource } from './model-key-tests';
 import { byId, pageOf, type Page, type PageRequest } from './paging';
 import type { Reader, Tx } from './transaction';
+
+/** A key with its newest test. */
+type ModelKey = ModelKeyRow & { readonly test: ModelKeyTest | null };
 
 /** What a sealed secret is bound to: this key at this address. Another address needs the secret again. */
 export function modelKeyBinding(modelKeyId: string, baseUrl: string): string {
@@ -33,7 +37,7 @@ export async function createModelKey(
 
 /** @throws NotFound when this company has no such key */
 export async function loadModelKey(reader: Reader, companyId: string, modelKeyId: string): Promise<ModelKey> {
-  const key = await reader.modelKey.findUnique({ where: { id: modelKeyId, companyId } });
+  const key = await reader.modelKey.findUnique({ where: { id: modelKeyId, companyId }, include: { test: true } });
   if (!key) throw new NotFound('no such model key');
   return key;
 }
@@ -41,11 +45,12 @@ export async function loadModelKey(reader: Reader, companyId: string, modelKeyId
 /** A company's model keys, revoked ones too. */
 export async function listModelKeys(reader: Reader, companyId: string, page: PageRequest): Promise<Page<ModelKey>> {
   const { where, ...rest } = byId(page);
-  return pageOf(await reader.modelKey.findMany({ where: { ...where, companyId }, ...rest }), page, (key) => key.id);
+  const keys = await reader.modelKey.findMany({ where: { ...where, companyId }, include: { test: true }, ...rest });
+  return pageOf(keys, page, (key) => key.id);
 }
 
 /**
- * Renames a key, or replaces its secret: a new version, of which no provider has refused anything yet.
+ * Renames a key, or replaces its secret: a new version, of which no provider has refused anything yet, and no test is open.
  * @throws NotFound; Conflict when it was revoked
  */
 export async function updateModelKey(
@@ -59,6 +64,7 @@ export async function updateModelKey(
     UPDATE model_keys SET name = coalesce(${change.name ?? null}, name), sealed_secret = coalesce(${secret}, sealed_secret),
                           version = version + CASE WHEN ${secret}::text IS NULL THEN 0 ELSE 1 END
     WHERE id = ${modelKeyId} AND company_id = ${companyId} AND revoked_at IS NULL`;
+  if (changed === 1 && secret !== null) await endOpenKeyTest(tx, modelKeyId, 'replaced');
   const key = await loadModelKey(tx, companyId, modelKeyId);
   if (changed === 0) throw new Conflict('the model key was revoked');
   return key;
@@ -70,6 +76,7 @@ export async function revokeModelKey(tx: Tx, companyId: string, modelKeyId: stri
     UPDATE model_keys SET revoked_at = coalesce(revoked_at, clock_timestamp())
     WHERE id = ${modelKeyId} AND company_id = ${companyId}`;
   if (found === 0) throw new NotFound('no such model key');
+  await endOpenKeyTest(tx, modelKeyId, 'revoked');
 }
 
 /** A model key as the API shows it: never its secret. `provider` is the name the operator gave its address, or null. */
@@ -83,6 +90,7 @@ export function modelKeyResource(key: ModelKey, provider: string | null): Record
     owner_supplied: key.ownerSupplied,
     version: key.version,
     rejected: key.rejectedVersion === key.version,
+    test: key.test === null ? null : keyTestResource(key.test),
     created_at: key.createdAt.toISOString(),
     revoked_at: key.revokedAt?.toISOString() ?? null,
   };

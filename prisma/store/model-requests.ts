@@ -11,7 +11,8 @@ import { closeLockedRun } from './closing';
 import { RoomDraft } from './draft';
 import { Fenced } from './errors';
 import { refuseStranger, lockOwnRun, lockOwnRunAndSurroundings, type LockedRun } from './runs';
-import { roomView, type RoomView } from './room-view';
+import { readRelevant } from './relevance';
+import { roomView, type NewestOfRoom, type RoomView } from './room-view';
 import { inSqlTransaction, type Db, type SqlTx } from './transaction';
 
 /** The agent's model, and its key, still sealed. */
@@ -102,7 +103,7 @@ export async function claimRequest(
     let manifest: Record<string, unknown> | null = null;
     if (context === null) {
       if (view === null) throw new Error('a room is read for one run of one company');
-      ({ context, manifest } = render(view));
+      ({ context, manifest } = render({ ...view, ...(await readRelevant(tx, run, view)) }));
     }
     await tx.$executeRaw`
       WITH unanswered AS (
@@ -185,10 +186,10 @@ async function storedOrFenced(db: Db, execution: Execution, runId: string): Prom
 async function loadTarget(
   tx: SqlTx,
   run: LockedRun,
-): Promise<{ target: ModelTarget; last: LastRequest | null; view: RoomView | null }> {
+): Promise<{ target: ModelTarget; last: LastRequest | null; view: NewestOfRoom | null }> {
   const view = run.context === null ? Prisma.sql`(${roomView(run)})` : Prisma.sql`NULL::jsonb`;
   const [row] = await tx.$queryRaw<
-    (ModelTarget & { number: number | null; outcome: string | null; view: RoomView | null })[]
+    (ModelTarget & { number: number | null; outcome: string | null; view: NewestOfRoom | null })[]
   >`
     SELECT a.model, k.id AS "keyId", k.version AS "keyVersion", k.provider AS protocol, k.base_url AS "baseUrl",
            CASE WHEN k.revoked_at IS NULL THEN k.sealed_secret END AS "sealedSecret",

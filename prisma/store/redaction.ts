@@ -7,13 +7,14 @@ import type { DeclaredReply } from '../../workflows/contract';
 import { Prisma } from '../generated/client';
 import { RoomDraft, type Author } from './draft';
 import { NotAllowed, NotFound } from './errors';
+import { eraseFile } from './files';
 import { isId } from './ids';
 import { loadLockedRun } from './runs';
 import type { Tx } from './transaction';
 
 export interface Redaction {
   readonly subject: string;
-  readonly kind: 'message' | 'task' | 'response' | 'memory';
+  readonly kind: 'message' | 'task' | 'response' | 'memory' | 'file';
   readonly redactedAt: Date;
 }
 
@@ -27,7 +28,7 @@ interface Target extends Omit<Redaction, 'redactedAt'> {
 }
 
 /**
- * Erases a message, task, task response or memory entry of the author's own company. A card is redacted with what it is the
+ * Erases a message, task, task response, memory entry or file of the author's own company. A card is redacted with what it is the
  * card of. Done before: the same answer, and nothing is written.
  * @throws NotFound when the room, or it, is not to be seen; NotAllowed when another company wrote it
  */
@@ -59,6 +60,12 @@ async function findTarget(tx: Tx, roomId: string, id: string): Promise<Target> {
     if (!entry) throw new NotFound('no such thing in this room');
     const { companyId, redactedAt, runId } = entry;
     return { subject: id, kind: 'memory', companyId, redactedAt, taskId: null, runId };
+  }
+  if (isId('file', id)) {
+    const file = await tx.file.findUnique({ where: { id, roomId } });
+    if (!file) throw new NotFound('no such thing in this room');
+    const { companyId, redactedAt } = file;
+    return { subject: id, kind: 'file', companyId, redactedAt, taskId: null, runId: null };
   }
   const message = isId('msg', id) ? await tx.message.findUnique({ where: { id, roomId } }) : null;
   if (message?.kind === 'text') {
@@ -92,6 +99,9 @@ async function erase(tx: Tx, target: Target, at: Date): Promise<void> {
       const shared = Prisma.sql`subject_id = ${subject} AND data ? 'content'`;
       return eraseFromEvents(tx, shared, { content: '', tags: [], redacted_at: stamp });
     }
+    case 'file':
+      await eraseFile(tx, subject, at);
+      return eraseFromEvents(tx, Prisma.sql`subject_id = ${subject}`, { name: '', sha256: '', redacted_at: stamp });
     case 'task':
       await tx.$executeRaw`
         UPDATE tasks SET goal = '', acceptance_criteria = '{}', verdict_note = NULL, redacted_at = ${at}

@@ -1,9 +1,10 @@
-// What a run reads: the room as it stands, through the eyes of one agent and its company.
+// What a run reads first: what is newest in the room, through the eyes of one agent and its company. What is found by its
+// words comes after, from `relevance.ts`.
 
 import { Prisma } from '../generated/client';
 
 /** Most rows of each kind that one run reads, newest first. */
-export const VIEW_LIMITS = { messages: 50, tasks: 20, memory: 100, roster: 200 } as const;
+export const VIEW_LIMITS = { messages: 50, tasks: 20, memory: 100, roster: 200, files: 20 } as const;
 
 export interface ViewedMessage {
   readonly id: string;
@@ -27,6 +28,8 @@ export interface ViewedTask {
   readonly deadline: string | null;
   readonly state: string;
   readonly at: string;
+  readonly memory_refs: readonly string[];
+  readonly attachments: readonly { readonly id: string; readonly name: string; readonly state: string }[];
 }
 
 export interface ViewedMemory {
@@ -38,6 +41,28 @@ export interface ViewedMemory {
   readonly content: string;
   readonly visibility: string;
   readonly at: string;
+}
+
+export interface ViewedFile {
+  readonly id: string;
+  readonly company: string;
+  readonly author: string;
+  readonly name: string;
+  readonly state: string;
+  readonly at: string;
+}
+
+/** A piece of a file, with what is needed to cite it. */
+export interface ViewedPassage {
+  readonly id: string;
+  readonly file: string;
+  readonly file_name: string;
+  readonly company: string;
+  readonly author: string;
+  readonly at: string;
+  readonly page: number | null;
+  readonly line: number | null;
+  readonly text: string;
 }
 
 export interface RoomView {
@@ -54,20 +79,48 @@ export interface RoomView {
   /** Oldest first, the waking message among them if it is recent enough. */
   readonly messages: readonly ViewedMessage[];
   readonly tasks: readonly ViewedTask[];
+  /** The newest, oldest of them first. */
   readonly memory: readonly ViewedMemory[];
+  /** Older entries that have to do with what woke the run, or that an open task refers to, best first. */
+  readonly found_memory: readonly ViewedMemory[];
+  /** Best first. */
+  readonly passages: readonly ViewedPassage[];
+  /** The newest, oldest of them first. */
+  readonly files: readonly ViewedFile[];
   readonly roster: readonly { readonly slug: string; readonly name: string; readonly company: string }[];
 }
 
+/** The newest of a room, and whether there is more to look for by words. */
+export type NewestOfRoom = Omit<RoomView, 'found_memory' | 'passages'> & { readonly has_passages: boolean };
+
+/** What a run needs to be known by, to read for it. */
+export interface ReadingRun {
+  readonly roomId: string;
+  readonly agentId: string;
+  readonly companyId: string;
+  readonly messageId: string;
+}
+
+/** @throws Error when the run names no room, agent, company or message: a read without a tenant must never mean all. */
+export function assertReader(run: ReadingRun): void {
+  for (const id of [run.roomId, run.agentId, run.companyId, run.messageId]) {
+    if (!id) throw new Error('a room is read for one run of one company');
+  }
+}
+
+/** An entry `e` of the company `c`, as a run sees it. */
+export const MEMORY_JSON = Prisma.sql`
+  jsonb_build_object('id', e.id, 'company', c.name, 'author', e.author_name, 'category', e.category, 'tags', e.tags,
+    'content', e.content, 'visibility', e.visibility, 'at', e.created_at)`;
+
 /**
- * The read of a room for one run, as a sub-select that gives one `RoomView`: it rides in the statement that asks for it.
+ * The read of a room for one run, as a sub-select that gives one `NewestOfRoom`: it rides in the statement that asks for it.
  *
  * Private memory of the agent's own company is read only where that company switched it on for this agent here.
  * @throws Error when the run names no room, agent or company: a read without a tenant must never mean all tenants.
  */
-export function roomView(run: { roomId: string; agentId: string; companyId: string; messageId: string }): Prisma.Sql {
-  for (const id of [run.roomId, run.agentId, run.companyId, run.messageId]) {
-    if (!id) throw new Error('a room is read for one run of one company');
-  }
+export function roomView(run: ReadingRun): Prisma.Sql {
+  assertReader(run);
   return Prisma.sql`
     WITH messages_read AS (
       (SELECT m.* FROM messages m WHERE m.room_id = ${run.roomId} ORDER BY m.seq DESC LIMIT ${VIEW_LIMITS.messages})
@@ -88,19 +141,31 @@ export function roomView(run: { roomId: string; agentId: string; companyId: stri
       'tasks', (SELECT coalesce(jsonb_agg(t.j ORDER BY t.id), '[]') FROM (
         SELECT t.id, jsonb_build_object('id', t.id, 'company', c.name, 'sender', t.sender_name, 'goal', t.goal,
           'acceptance_criteria', t.acceptance_criteria, 'priority', t.priority, 'deadline', t.deadline,
-          'state', t.state, 'at', t.created_at) AS j
+          'state', t.state, 'at', t.created_at, 'memory_refs', t.memory_refs, 'attachments', (
+            SELECT coalesce(jsonb_agg(jsonb_build_object('id', f.id, 'name', f.name, 'state', f.state) ORDER BY f.id), '[]')
+            FROM files f WHERE f.id = ANY(t.attachments) AND f.room_id = t.room_id)) AS j
         FROM tasks t JOIN companies c ON c.id = t.sender_company_id
         WHERE t.recipient_agent_id = ${run.agentId} AND t.room_id = ${run.roomId}
           AND t.state IN ('pending', 'in_progress')
         ORDER BY t.id DESC LIMIT ${VIEW_LIMITS.tasks}) t),
       'memory', (SELECT coalesce(jsonb_agg(e.j ORDER BY e.id), '[]') FROM (
-        SELECT e.id, jsonb_build_object('id', e.id, 'company', c.name, 'author', e.author_name,
-          'category', e.category, 'tags', e.tags, 'content', e.content, 'visibility', e.visibility,
-          'at', e.created_at) AS j
-        FROM memory_entries e JOIN companies c ON c.id = e.company_id
-        WHERE e.room_id = ${run.roomId} AND e.deprecated_at IS NULL
-          AND (e.visibility = 'shared' OR (e.company_id = ${run.companyId} AND ra.private_memory))
+        SELECT e.id, ${MEMORY_JSON} AS j
+        FROM (
+          (SELECT * FROM memory_entries WHERE room_id = ${run.roomId} AND visibility = 'shared' AND deprecated_at IS NULL
+           ORDER BY id DESC LIMIT ${VIEW_LIMITS.memory})
+          UNION ALL
+          (SELECT * FROM memory_entries WHERE room_id = ${run.roomId} AND visibility = 'private'
+             AND company_id = ${run.companyId} AND ra.private_memory AND deprecated_at IS NULL
+           ORDER BY id DESC LIMIT ${VIEW_LIMITS.memory})
+        ) e JOIN companies c ON c.id = e.company_id
         ORDER BY e.id DESC LIMIT ${VIEW_LIMITS.memory}) e),
+      'files', (SELECT coalesce(jsonb_agg(f.j ORDER BY f.id), '[]') FROM (
+        SELECT f.id, jsonb_build_object('id', f.id, 'company', c.name, 'author', f.author_name, 'name', f.name,
+          'state', f.state, 'at', f.created_at) AS j
+        FROM files f JOIN companies c ON c.id = f.company_id
+        WHERE f.room_id = ${run.roomId} ORDER BY f.id DESC LIMIT ${VIEW_LIMITS.files}) f),
+      -- Ordered, and so by the room's index: an EXISTS may read a table that others filled.
+      'has_passages', (SELECT p.id FROM passages p WHERE p.room_id = ${run.roomId} ORDER BY p.id LIMIT 1) IS NOT NULL,
       'roster', (SELECT coalesce(jsonb_agg(o.j ORDER BY o.added_at), '[]') FROM (
         SELECT x.added_at, jsonb_build_object('slug', oa.slug, 'name', oa.name, 'company', oc.name) AS j
         FROM room_agents x JOIN agents oa ON oa.id = x.agent_id JOIN companies oc ON oc.id = oa.company_id

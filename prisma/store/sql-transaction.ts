@@ -15,6 +15,12 @@ const PREPARED_LIMIT = 300;
 const TYPES = new pg.TypeOverrides();
 TYPES.setTypeParser(pg.types.builtins.INT8, BigInt);
 
+/**
+ * Stands first in a statement of many shapes, or whose best plan depends on its values, as that of a search does. It is sent
+ * unprepared, and planned each time.
+ */
+export const PLANNED_ANEW = Prisma.raw('/* planned anew */');
+
 const names = new Map<string, string>();
 
 /** Said to `$transaction`: `work` sends SQL of its own and uses no model. */
@@ -104,6 +110,7 @@ function sqlOn(queryable: Pick<pg.Pool, 'query'> | pg.PoolClient): SqlTx {
 }
 
 function nameOf(text: string): string | undefined {
+  if (text.startsWith(PLANNED_ANEW.sql)) return undefined;
   const known = names.get(text);
   if (known !== undefined) return known;
   if (names.size >= PREPARED_LIMIT) return undefined;

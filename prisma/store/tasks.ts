@@ -41,7 +41,7 @@ export interface TaskToSend {
  * Stages a task and its card, and the wake of its recipient.
  *
  * Only the recipient is woken: a goal that names other agents tells the recipient of them, it does not send them the task.
- * @throws NotFound when nobody on the roster has that slug; InvalidInput when a memory entry it refers to can't be read.
+ * @throws NotFound when nobody on the roster has that slug; InvalidInput when it refers to an entry or file that is not there.
  */
 export async function stageTask(
   tx: SqlTx,
@@ -54,6 +54,7 @@ export async function stageTask(
   const recipient = roster.find((agent) => agent.slug === slug);
   if (!recipient) throw new NotFound('no agent on the roster has this slug');
   await checkMemoryRefs(tx, room.id, task);
+  await checkAttachments(tx, room.id, task);
   const taskId = newId('task');
   const staged = stageAddressed(draft, room, {
     kind: 'task_card',
@@ -278,6 +279,15 @@ export async function lockTask(tx: SqlTx, roomId: string, taskId: string): Promi
 async function clock(tx: SqlTx): Promise<Date> {
   const [row] = await tx.$queryRaw<{ at: Date }[]>`SELECT clock_timestamp()::timestamptz(3) AS at`;
   return (row as { at: Date }).at;
+}
+
+async function checkAttachments(tx: SqlTx, roomId: string, { attachments }: TaskToSend): Promise<void> {
+  if (attachments.length === 0) return;
+  const found = await tx.$queryRaw<{ id: string }[]>`
+    SELECT id FROM files WHERE id = ANY(${[...attachments]}::text[]) AND room_id = ${roomId}`;
+  const known = new Set(found.map((file) => file.id));
+  const unknown = attachments.findIndex((id) => !known.has(id));
+  if (unknown >= 0) throw new InvalidInput('no such file in this room', `/attachments/${unknown}`);
 }
 
 async function checkMemoryRefs(tx: SqlTx, roomId: string, task: TaskToSend): Promise<void> {

@@ -1,6 +1,7 @@
 // Who looks at a room: a member company, or one of its agents with a key of its own, which sees only its rooms.
 
 import { Prisma } from '../generated/client';
+import { IS_LIVE } from './keys';
 import type { PageRequest } from './paging';
 import type { Reader } from './transaction';
 
@@ -30,7 +31,7 @@ export function streamedRooms(viewer: Viewer, keyId: string, roomId: string | nu
     JOIN room_members m ON m.company_id = c.id AND m.left_at IS NULL
     JOIN rooms r ON r.id = m.room_id
     LEFT JOIN room_agents ra ON ra.room_id = r.id AND ra.agent_id = ${viewer.agentId} AND ra.removed_at IS NULL
-    WHERE k.id = ${keyId} AND k.revoked_at IS NULL AND (${roomId}::text IS NULL OR r.id = ${roomId})
+    WHERE k.id = ${keyId} AND ${IS_LIVE} AND (${roomId}::text IS NULL OR r.id = ${roomId})
       AND (${viewer.agentId}::text IS NULL OR ra.agent_id IS NOT NULL)`;
 }
 

@@ -1,7 +1,8 @@
 // `npm run bench`: what a run costs, and how it compares. `--quick` for less than a minute, `--json FILE` for all numbers,
-// `--parked N` for another number of runs that wait.
+// `--parked N` for another number of runs that wait, `--no-room-size` without the large room, `--only-room-size` with nothing else.
 //
-//   start everything → warm up → idle → wake to reply → per run → runs a second → API → parked runs → print → stop everything
+//   start everything → warm up → idle → wake to reply → per run → runs a second → API → parked runs → a large room → print →
+//   stop everything
 //
 // Exit code 0 when it measured, whatever the numbers are; 1 when it could not; 130 when it was interrupted.
 
@@ -15,7 +16,8 @@ import { describeMachine, readVersions } from './machine';
 import { measureParked } from './parked';
 import { measureIdle, measurePerRun } from './per-run';
 import { createProgress, type Progress } from './progress';
-import { print, toJson, type Measured } from './report';
+import { print, printRoomSizes, toJson, type Measured } from './report';
+import { measureRoomSize } from './room-size';
 import { startSides } from './sides';
 import { measureThroughput } from './throughput';
 
@@ -28,6 +30,7 @@ interface Scale {
   readonly throughput: { readonly rounds: number; readonly runs: number; readonly mostMs: number };
   readonly apiMs: number;
   readonly parked: number;
+  readonly roomSize: { readonly messages: number; readonly memory: number; readonly rounds: number };
 }
 
 const WHOLE: Scale = {
@@ -38,6 +41,7 @@ const WHOLE: Scale = {
   throughput: { rounds: 3, runs: 120, mostMs: 20_000 },
   apiMs: 5_000,
   parked: 1_000,
+  roomSize: { messages: 1_000_000, memory: 100_000, rounds: 60 },
 };
 
 const QUICK: Scale = {
@@ -48,13 +52,20 @@ const QUICK: Scale = {
   throughput: { rounds: 1, runs: 30, mostMs: 10_000 },
   apiMs: 2_000,
   parked: 50,
+  roomSize: { messages: 20_000, memory: 10_000, rounds: 20 },
 };
 
 const IN_FLIGHT = 50;
 
 async function main(): Promise<number> {
   const { values } = parseArgs({
-    options: { quick: { type: 'boolean', default: false }, json: { type: 'string' }, parked: { type: 'string' } },
+    options: {
+      quick: { type: 'boolean', default: false },
+      json: { type: 'string' },
+      parked: { type: 'string' },
+      'no-room-size': { type: 'boolean', default: false },
+      'only-room-size': { type: 'boolean', default: false },
+    },
   });
   const chosen = values.quick ? QUICK : WHOLE;
   const parked = Number(values.parked ?? chosen.parked);
@@ -81,11 +92,20 @@ async function main(): Promise<number> {
       signal: abort.signal,
     });
     ground = await starting;
-    const measured = await Promise.race([aborted, measure(ground, scale, progress, startedAt)]);
+    const { rounds, ...size } = scale.roomSize;
+    const large = { ...size, passages: size.memory };
+    const all = values['only-room-size']
+      ? null
+      : await Promise.race([aborted, measure(ground, scale, progress, startedAt)]);
+    const sizes = values['no-room-size']
+      ? null
+      : await Promise.race([aborted, measureRoomSize(ground, large, rounds, progress)]);
     progress.stop();
-    print(measured, say);
+    if (all !== null) print(all, say);
+    if (sizes !== null) printRoomSizes(sizes, say);
     if (values.json !== undefined) {
-      await writeFile(values.json, `${JSON.stringify(toJson(measured), null, 2)}\n`);
+      const numbers = { ...(all !== null && toJson(all)), ...(sizes !== null && { room_size: sizes }) };
+      await writeFile(values.json, `${JSON.stringify(numbers, null, 2)}\n`);
       say(`all numbers: ${values.json}`);
     }
     return 0;

@@ -5,6 +5,7 @@ import type { Latency } from './latency';
 import type { Machine } from './machine';
 import type { Parked } from './parked';
 import type { Idle, PerRun } from './per-run';
+import type { RoomSizes } from './room-size';
 import type { SideName } from './sides';
 import { round } from './statistics';
 import type { Throughput } from './throughput';
@@ -172,6 +173,29 @@ export function print(measured: Measured, say: (line: string) => void): void {
       `workers: ours ${idleCpu.ours.worker ?? '-'}, seven ${idleCpu.seven.worker ?? '-'}, bare ${idleCpu.bare.worker ?? '-'}; ` +
       `statements a second of ours ${idle.statements_per_second.ours}`,
   );
+}
+
+/** What must hold of a room with a million messages beside one with a thousand. */
+const ROOM_SIZE_LIMIT = 2;
+
+export function printRoomSizes({ small, large, fill_seconds, reads }: RoomSizes, say: (line: string) => void): void {
+  say('');
+  say(
+    `Reads of a room with ${large.messages} messages, ${large.memory} memory entries and ${large.passages} passages beside ` +
+      `one with ${small.messages} of each, ms (filled in ${fill_seconds} s); wanted: ≤ ${ROOM_SIZE_LIMIT}`,
+  );
+  table(say, [
+    ['', 'small p50', 'large p50', 'small p99', 'large p99', 'ratio', ''],
+    ...reads.map((one) => [
+      one.read,
+      one.small.p50,
+      one.large.p50,
+      one.small.p99,
+      one.large.p99,
+      one.ratio,
+      one.ratio <= ROOM_SIZE_LIMIT ? 'met' : 'missed',
+    ]),
+  ]);
 }
 
 function verdict(name: keyof typeof GOALS, value: number): string {

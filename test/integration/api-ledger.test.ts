@@ -320,7 +320,7 @@ describe('private memory', () => {
     // Whether it was deprecated is nobody else's either.
     await api.db.memoryEntry.update({ where: { id }, data: { deprecatedAt: new Date() } });
     expect(await idsOf('')).toEqual([id, shared.id]);
-    expect(await idsOf('deprecated=true')).toEqual([id, shared.id]);
+    expect(await idsOf('include_deprecated=true')).toEqual([id, shared.id]);
     expect(await idsOf('', own.larkspur.member)).toEqual([shared.id]);
   });
 

@@ -45,6 +45,7 @@ test('a key of a provider that the operator configured is stored sealed', async 
     owner_supplied: false,
     version: 1,
     rejected: false,
+    test: null,
     created_at: expect.any(String),
     revoked_at: null,
   });

@@ -264,8 +264,8 @@ describe('memory', () => {
     expect(await contents(`author=${one.author.id}`)).toEqual(['decision']);
     await api.db.memoryEntry.update({ where: { id: written.id }, data: { deprecatedAt: new Date() } });
     expect(await contents('')).toEqual(['fact']);
-    expect(await contents('deprecated=true')).toEqual(['decision', 'fact']);
-    await expectStatus(400, own.tamarack.member.get(`${own.path}/memory?deprecated=yes`));
+    expect(await contents('include_deprecated=true')).toEqual(['decision', 'fact']);
+    await expectStatus(400, own.tamarack.member.get(`${own.path}/memory?include_deprecated=yes`));
     await expectStatus(400, own.tamarack.member.get(`${own.path}/memory?author=${newId('room')}`));
   });
 

@@ -3,6 +3,7 @@
 
 import pg from 'pg';
 import { AUDIT_ACTIONS } from '../../prisma/store/audit';
+import { KEY_TEST_CODES } from '../../prisma/store/model-key-tests';
 import {
   ACTION_KINDS,
   DECISIONS,
@@ -12,6 +13,8 @@ import {
   MEMORY_VISIBILITIES,
   MODEL_REQUESTS_LIMIT,
   ON_CRASH,
+  REFUSAL_CODES,
+  RETRY_CODES,
   RIGHTS,
   RUN_SIGNAL_KINDS,
   STEP_STATES,
@@ -20,6 +23,7 @@ import {
   TASK_PRIORITIES,
   WAKE_STATES,
 } from '../../workflows/contract';
+import { FILE_MEDIA_TYPES, FILE_STATES, UNREADABLE_CODES } from '../../prisma/store/files';
 import { createTestDatabase, type TestDatabase } from '../support/database';
 
 type Row = Readonly<Record<string, unknown>>;
@@ -33,6 +37,7 @@ beforeAll(async () => {
   for (const [table, row] of Object.entries(VALID)) await insert(table, row);
   await insert('companies', { ...VALID['companies'], id: 'company_guest', slug: 'guest' });
   await insert('agents', { ...VALID['agents'], id: 'agent_guest', slug: 'guest' });
+  await insert('model_keys', { ...VALID['model_keys'], id: 'mkey_other' });
 });
 afterAll(async () => {
   await client.end();
@@ -141,6 +146,20 @@ const VALID: Readonly<Record<string, Row>> = {
     content: 'it is blue',
     visibility: 'shared',
   },
+  files: {
+    id: 'file_1',
+    room_id: 'room_1',
+    company_id: 'company_1',
+    author_kind: 'person',
+    author_id: 'key_1',
+    author_name: 'Grace',
+    name: 'plan.txt',
+    media_type: 'text/plain',
+    size_bytes: 1,
+    sha256: 'x',
+  },
+  file_contents: { file_id: 'file_1', bytes: Buffer.from('x') },
+  passages: { id: 'psg_1', file_id: 'file_1', room_id: 'room_1', number: 1, text: 'x', line: 1, start: 0 },
   wakes: {
     id: 'wake_1',
     agent_id: 'agent_1',
@@ -198,6 +217,7 @@ const VALID: Readonly<Record<string, Row>> = {
     expires_at: inDays(3),
   },
   run_signals: { id: 'sig_1', run_id: 'run_1', kind: 'recheck' },
+  model_key_tests: { model_key_id: 'mkey_1', id: 'test_1', model: 'gpt-5', version: 1 },
 };
 
 /** What a second row beside the valid one must have of its own. */
@@ -215,6 +235,8 @@ const UNIQUE: Readonly<Record<string, Row>> = {
   messages: { id: 'msg_2', seq: 2 },
   tasks: { id: 'task_2', card_message_id: 'msg_2' },
   memory_entries: { id: 'mem_2' },
+  files: { id: 'file_2' },
+  passages: { id: 'psg_2', number: 2 },
   wakes: { id: 'wake_2', message_id: 'msg_2' },
   agent_run_locks: { message_id: 'msg_2', run_id: 'run_2' },
   runs: { id: 'run_2', message_id: 'msg_2', wake_id: 'wake_2' },
@@ -225,6 +247,7 @@ const UNIQUE: Readonly<Record<string, Row>> = {
   audit_entries: { id: 'audit_2' },
   held_actions: { id: 'held_2', step_key: 'memory', kind: 'memory' },
   run_signals: { id: 'sig_2' },
+  model_key_tests: { model_key_id: 'mkey_other' },
 };
 
 const ANSWERED: Row = { state: 'done', result: '', response_message_id: 'msg_3', responded_at: NOW };
@@ -267,6 +290,22 @@ const CLOSED_SETS: readonly {
     with: (kind) => ({ actor_company_id: kind === 'operator' ? null : 'company_1' }),
   },
   { constraint: 'audit_entries_action_is_known', column: 'action', values: AUDIT_ACTIONS },
+  {
+    constraint: 'model_key_tests_state_is_known',
+    column: 'state',
+    values: ['pending', 'running', 'ok', 'failed'],
+    with: (state) => ({
+      attempts: 1,
+      code: state === 'failed' ? 'unknown' : null,
+      tested_at: state === 'ok' || state === 'failed' ? NOW : null,
+    }),
+  },
+  {
+    constraint: 'model_key_tests_code_is_known',
+    column: 'code',
+    values: [...RETRY_CODES, ...REFUSAL_CODES, ...KEY_TEST_CODES],
+    with: () => ({ state: 'failed', tested_at: NOW }),
+  },
   { constraint: 'rooms_on_crash_is_known', column: 'on_crash', values: ON_CRASH },
   { constraint: 'room_members_role_is_known', column: 'role', values: ['host', 'guest'] },
   ...ACTION_KINDS.map((kind) => ({
@@ -328,6 +367,23 @@ const CLOSED_SETS: readonly {
   { constraint: 'memory_entries_author_kind_is_known', column: 'author_kind', values: AUTHORS },
   { constraint: 'memory_entries_category_is_known', column: 'category', values: MEMORY_CATEGORIES },
   { constraint: 'memory_entries_visibility_is_known', column: 'visibility', values: MEMORY_VISIBILITIES },
+  { constraint: 'files_author_kind_is_known', column: 'author_kind', values: AUTHORS },
+  { constraint: 'files_media_type_is_known', column: 'media_type', values: FILE_MEDIA_TYPES },
+  {
+    constraint: 'files_state_is_known',
+    column: 'state',
+    values: FILE_STATES,
+    with: (state) => ({
+      parsed_at: state === 'processing' ? null : NOW,
+      code: state === 'unreadable' ? 'binary' : null,
+    }),
+  },
+  {
+    constraint: 'files_code_is_known',
+    column: 'code',
+    values: UNREADABLE_CODES,
+    with: () => ({ state: 'unreadable', parsed_at: NOW }),
+  },
   {
     constraint: 'wakes_state_is_known',
     column: 'state',
@@ -398,6 +454,14 @@ const LONG = 'x'.repeat(201);
 
 /** Every other CHECK, and rows that it refuses. */
 const REFUSED: Readonly<Record<string, readonly Row[]>> = {
+  files_name_is_short: [{ name: 'x'.repeat(501) }],
+  files_name_exactly_unless_redacted: [{ name: '' }, { redacted_at: NOW }],
+  files_size_is_not_negative: [{ size_bytes: -1 }],
+  files_code_exactly_when_unreadable: [{ code: 'binary' }, { state: 'unreadable', parsed_at: NOW }],
+  files_parsed_at_exactly_unless_processing: [{ parsed_at: NOW }, { state: 'ready' }],
+  files_attempts_count_up: [{ attempts: -1 }],
+  passages_number_counts_from_one: [{ number: 0 }],
+  passages_have_a_page_or_a_line: [{ page: 1 }, { line: null }],
   companies_slug_fits_its_index: [{ slug: '' }, { slug: 'x'.repeat(65) }],
   companies_name_is_short: [{ name: '' }, { name: LONG }],
   api_keys_role_exactly_for_persons: [{ role: 'admin' }, { kind: 'person' }],
@@ -407,6 +471,12 @@ const REFUSED: Readonly<Record<string, readonly Row[]>> = {
   model_keys_version_counts_from_one: [{ version: 0 }],
   model_keys_rejected_version_existed: [{ version: 2, rejected_version: 3 }, { rejected_version: 0 }],
   model_keys_name_is_short: [{ name: LONG }],
+  api_keys_operator_never_expires: [{ kind: 'operator', company_id: null, expires_at: NOW }],
+  model_key_tests_version_counts_from_one: [{ version: 0 }],
+  model_key_tests_attempts_at_most_three: [{ attempts: -1 }, { attempts: MODEL_REQUESTS_LIMIT + 1 }],
+  model_key_tests_running_only_attempted: [{ state: 'running' }],
+  model_key_tests_code_exactly_when_failed: [{ code: 'unknown' }, { state: 'failed', tested_at: NOW }],
+  model_key_tests_tested_at_exactly_when_over: [{ tested_at: NOW }, { state: 'ok' }],
   agents_slug_fits_its_index: [{ slug: 'x'.repeat(65) }],
   agents_name_is_short: [{ name: LONG }],
   rooms_slug_fits_its_index: [{ slug: 'x'.repeat(65) }],

@@ -10,6 +10,7 @@ import type { PriceTable } from '../../prisma/prices';
 import { createSecretBox, type SecretBox } from '../../prisma/secret-box';
 import { ensureOperatorKey } from '../../prisma/store/keys';
 import type { Db } from '../../prisma/store/transaction';
+import type { RunHistories } from '../../worker/cluster/histories';
 import { createStreams, STREAM_SETTINGS, type StreamSettings } from '../../api/streams';
 import { assertDocumented } from './contract';
 import { createTestDatabase } from './database';
@@ -55,8 +56,11 @@ export interface TestApi {
 export interface TestApiOptions {
   readonly providers?: Readonly<Record<string, string>>;
   readonly allowedModelHosts?: readonly string[];
+  readonly histories?: RunHistories;
   readonly requestsPerMinute?: number;
   readonly streams?: Partial<StreamSettings>;
+  readonly fileLimitBytes?: number;
+  readonly searchLimitMs?: number;
   readonly prices?: PriceTable;
 }
 
@@ -83,6 +87,9 @@ export async function startTestApi(options: TestApiOptions = {}): Promise<TestAp
     secretBox,
     providers: new Map(Object.entries(options.providers ?? { openai: 'https://api.openai.com/v1' })),
     allowedModelHosts: options.allowedModelHosts ?? [],
+    fileLimitBytes: options.fileLimitBytes ?? LIMITS.fileLimitBytes,
+    searchLimitMs: options.searchLimitMs ?? LIMITS.searchLimitMs,
+    ...(options.histories === undefined ? {} : { histories: options.histories }),
     prices: options.prices ?? new Map(),
     log: pino({ level: 'debug' }, { write: (line: string) => void lines.push(line) }),
   };
@@ -109,9 +116,13 @@ export async function startTestApi(options: TestApiOptions = {}): Promise<TestAp
   };
 }
 
+const LIMITS = { fileLimitBytes: 20 * 1024 * 1024, searchLimitMs: 2_000 };
+
 /** Serves the API on a free port with what it is given. */
-export async function serveApi(deps: ApiDeps): Promise<{ url: string; close(): Promise<void> }> {
-  const server = createServer(createApp(deps));
+export async function serveApi(
+  deps: Omit<ApiDeps, keyof typeof LIMITS> & Partial<typeof LIMITS>,
+): Promise<{ url: string; close(): Promise<void> }> {
+  const server = createServer(createApp({ ...LIMITS, ...deps }));
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   return {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,

@@ -4,7 +4,7 @@
 import { randomUUID } from 'node:crypto';
 import { ApplicationFailure, asyncLocalStorage, type Context } from '@temporalio/activity';
 import { createActivities, type Activities } from '../../activities';
-import { renderContext } from '../../activities/context/render';
+import { CONTEXT_TOKENS, renderContext } from '../../activities/context/render';
 import { claimAsLost, claimMessage, type Execution } from '../../prisma/store/claims';
 import { resumeCompany, suspendCompany } from '../../prisma/store/companies';
 import { RoomDraft, type Author } from '../../prisma/store/draft';
@@ -302,6 +302,7 @@ export class Player {
       timeouts: TEST_TIMEOUTS,
       holdExpiryMs: HOLD_EXPIRY_MS,
       allowedModelHosts: [],
+      contextTokens: CONTEXT_TOKENS,
       logFailure: ({ activity, error }) => {
         if (error instanceof Error && OUT_OF_ORDER.test(error.message)) return;
         this.trace.unexpected.push(`${activity}: ${describe(error)}`);

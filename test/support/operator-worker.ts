@@ -1,6 +1,7 @@
 // A worker in this process whose activities a test can hold still, fail or replace, on whichever Temporal server the test
 // names, and the two loops of a worker process as single passes.
 
+import { CONTEXT_TOKENS } from '../../activities/context/render';
 import { randomBytes } from 'node:crypto';
 import { ApplicationFailure, Context } from '@temporalio/activity';
 import { Client, Connection } from '@temporalio/client';
@@ -82,6 +83,7 @@ export async function startOperatorWorker(
     timeouts: TIMEOUTS,
     holdExpiryMs: HOLD_EXPIRY_MS,
     allowedModelHosts: [],
+    contextTokens: CONTEXT_TOKENS,
     logFailure: ({ activity, error }) => console.error(activity, error),
   };
   const stands = createStands();

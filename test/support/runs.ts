@@ -1,7 +1,9 @@
 // In-process workers for tests, and what a test reads of a run.
 
+import { CONTEXT_TOKENS } from '../../activities/context/render';
 import { randomBytes } from 'node:crypto';
 import { Client, Connection } from '@temporalio/client';
+import type { DataConverter } from '@temporalio/common';
 import { NativeConnection, Runtime, Worker } from '@temporalio/worker';
 import { createActivities, type ActivityDeps } from '../../activities';
 import { requestReply } from '../../activities/model/provider';
@@ -50,26 +52,31 @@ export async function startTestWorker(
     dispatch?: boolean;
     deps?: Partial<ActivityDeps>;
     identity?: string;
+    dataConverter?: DataConverter;
   } = {},
 ): Promise<TestWorker> {
   quietRuntime();
   const address = temporalAddress();
   const connection = await Connection.connect({ address });
   const native = await NativeConnection.connect({ address });
+  const { dataConverter } = options;
+  const converting = dataConverter === undefined ? {} : { dataConverter };
   const client = new Client({
     connection,
     namespace: 'default',
     ...(options.identity === undefined ? {} : { identity: options.identity }),
+    ...converting,
   });
   const taskQueue = options.taskQueue ?? `test-${randomBytes(6).toString('hex')}`;
   const failures: unknown[] = [];
-  const bundle = await loadWorkflowBundle();
+  const bundle = await loadWorkflowBundle(dataConverter);
   const worker = await Worker.create({
     connection: native,
     namespace: 'default',
     taskQueue,
     ...(options.identity === undefined ? {} : { identity: options.identity }),
     workflowBundle: bundle,
+    ...converting,
     workerDeploymentOptions: {
       version: { deploymentName: 'durable-room', buildId: bundle.buildId },
       useWorkerVersioning: false,
@@ -81,6 +88,7 @@ export async function startTestWorker(
       timeouts: { ...TEST_TIMEOUTS, ...options.timeouts },
       holdExpiryMs: HOLD_EXPIRY_MS,
       allowedModelHosts: [],
+      contextTokens: CONTEXT_TOKENS,
       logFailure: ({ activity, error }) => {
         failures.push(error);
         console.error(activity, error);
@@ -91,7 +99,7 @@ export async function startTestWorker(
     shutdownGraceTime: '5s',
   });
   const running = worker.run();
-  const starter = new Client({ connection: native, namespace: 'default' });
+  const starter = new Client({ connection: native, namespace: 'default', ...converting });
   const onStartFailed = (_: unknown, error: unknown): void => console.error(error);
   const dispatch = async (): Promise<boolean> =>
     (await dispatchOnce({ db: world.db, client: starter, eager: true, taskQueue, onStartFailed })).full;

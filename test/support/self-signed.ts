@@ -5,35 +5,69 @@ import crypto from 'node:crypto';
 /** A fresh private key and a certificate for this name, signed by itself and valid for this century. */
 export function createSelfSigned(commonName: string): { key: string; cert: string } {
   const { publicKey, privateKey } = crypto.generateKeyPairSync('ec', { namedCurve: 'prime256v1' });
-  const name = sequence(der(0x31, sequence(COMMON_NAME, der(0x0c, Buffer.from(commonName, 'utf8')))));
-  const validity = sequence(der(0x17, Buffer.from('000101000000Z')), der(0x17, Buffer.from('491231235959Z')));
-  const toBeSigned = sequence(
-    der(0x02, Buffer.of(1)),
-    ECDSA_WITH_SHA256,
-    name,
-    validity,
-    name,
-    publicKey.export({ type: 'spki', format: 'der' }),
-  );
-  const signature = crypto.sign('sha256', toBeSigned, privateKey);
-  const certificate = sequence(toBeSigned, ECDSA_WITH_SHA256, der(0x03, Buffer.concat([Buffer.of(0), signature])));
-  const lines = certificate.toString('base64').replace(/(.{64})/g, '$1\n');
   return {
     key: privateKey.export({ type: 'pkcs8', format: 'pem' }).toString(),
-    cert: `-----BEGIN CERTIFICATE-----\n${lines}\n-----END CERTIFICATE-----\n`,
+    cert: encodeCertificate({
+      issuer: commonName,
+      subject: commonName,
+      serial: 1,
+      publicKey,
+      signWith: privateKey,
+      extensions: [],
+    }),
   };
 }
 
-// The object identifiers 2.5.4.3 and 1.2.840.10045.4.3.2, encoded.
-const COMMON_NAME = der(0x06, Buffer.from('550403', 'hex'));
-const ECDSA_WITH_SHA256 = sequence(der(0x06, Buffer.from('2a8648ce3d040302', 'hex')));
+export interface CertificateContent {
+  readonly issuer: string;
+  readonly subject: string;
+  /** From 1 to 127. */
+  readonly serial: number;
+  readonly publicKey: crypto.KeyObject;
+  readonly signWith: crypto.KeyObject;
+  /** Encoded. With any, the certificate is one of version 3. */
+  readonly extensions: readonly Buffer[];
+}
 
-function sequence(...parts: Buffer[]): Buffer {
+/** A certificate as PEM. */
+export function encodeCertificate(content: CertificateContent): string {
+  const validity = sequence(der(0x17, Buffer.from('000101000000Z')), der(0x17, Buffer.from('491231235959Z')));
+  const hasExtensions = content.extensions.length > 0;
+  const toBeSigned = sequence(
+    ...(hasExtensions ? [der(0xa0, der(0x02, Buffer.of(2)))] : []),
+    der(0x02, Buffer.of(content.serial)),
+    ECDSA_WITH_SHA256,
+    nameOf(content.issuer),
+    validity,
+    nameOf(content.subject),
+    content.publicKey.export({ type: 'spki', format: 'der' }),
+    ...(hasExtensions ? [der(0xa3, sequence(...content.extensions))] : []),
+  );
+  const signature = crypto.sign('sha256', toBeSigned, content.signWith);
+  const certificate = sequence(toBeSigned, ECDSA_WITH_SHA256, der(0x03, Buffer.concat([Buffer.of(0), signature])));
+  const lines = certificate.toString('base64').replace(/(.{64})/g, '$1\n');
+  return `-----BEGIN CERTIFICATE-----\n${lines}\n-----END CERTIFICATE-----\n`;
+}
+
+// The object identifiers 2.5.4.3 and 1.2.840.10045.4.3.2.
+const COMMON_NAME = objectId('550403');
+const ECDSA_WITH_SHA256 = sequence(objectId('2a8648ce3d040302'));
+
+function nameOf(commonName: string): Buffer {
+  return sequence(der(0x31, sequence(COMMON_NAME, der(0x0c, Buffer.from(commonName, 'utf8')))));
+}
+
+/** An object identifier, from its encoded content. */
+export function objectId(hex: string): Buffer {
+  return der(0x06, Buffer.from(hex, 'hex'));
+}
+
+export function sequence(...parts: Buffer[]): Buffer {
   return der(0x30, Buffer.concat(parts));
 }
 
 /** One element of ASN.1's DER: its tag, its length, its content. */
-function der(tag: number, content: Buffer): Buffer {
+export function der(tag: number, content: Buffer): Buffer {
   const { length } = content;
   const size = length < 0x80 ? [length] : length < 0x100 ? [0x81, length] : [0x82, length >> 8, length & 0xff];
   return Buffer.concat([Buffer.of(tag, ...size), content]);

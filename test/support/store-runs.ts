@@ -3,7 +3,7 @@
 import { randomUUID } from 'node:crypto';
 import { asyncLocalStorage, type Context } from '@temporalio/activity';
 import { createActivities, type Activities } from '../../activities';
-import { renderContext } from '../../activities/context/render';
+import { CONTEXT_TOKENS, renderContext } from '../../activities/context/render';
 import { requestReply } from '../../activities/model/provider';
 import { claimMessage, type Execution } from '../../prisma/store/claims';
 import { claimRequest, endRequest, type RequestResult } from '../../prisma/store/model-requests';
@@ -91,6 +91,7 @@ export function activitiesOf(
     timeouts: TEST_TIMEOUTS,
     holdExpiryMs: HOLD_EXPIRY_MS,
     allowedModelHosts: [],
+    contextTokens: CONTEXT_TOKENS,
     logFailure: () => undefined,
   });
   const workflowExecution = { workflowId: execution.workflowId, runId: execution.temporalRunId };

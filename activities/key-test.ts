@@ -1,0 +1,60 @@
+// The test of a model key: one tiny request through the same door as a run's. No activity: no run hangs on it, and the
+// worker's key tester calls it.
+
+import { SecretBoxError } from '../prisma/secret-box';
+import type { KeyTestResult, TakenKeyTest } from '../prisma/store/model-key-tests';
+import { modelKeyBinding } from '../prisma/store/model-keys';
+import type { ActivityDeps } from './deps';
+import type { ModelAnswer, ModelPrompt } from './model/provider';
+
+/** A person waits for the verdict, and a provider needs seconds for one word. */
+const ANSWER_MS = 30_000;
+
+const PROMPT: ModelPrompt = { system: 'This is a test of the connection.', user: 'Answer with the word "ok".' };
+
+export type KeyTestDeps = Pick<ActivityDeps, 'secretBox' | 'requestReply' | 'allowedModelHosts'>;
+
+/**
+ * Sends one request with the key and says what it proves of it, or null when our own signal ended it. The request names no
+ * limit of its own, so that what it meets is what a run would meet.
+ */
+export async function testModelKey(
+  deps: KeyTestDeps,
+  test: TakenKeyTest,
+  signal: AbortSignal,
+  onUnopened: (error: SecretBoxError) => void,
+): Promise<KeyTestResult | null> {
+  let apiKey: string;
+  try {
+    apiKey = deps.secretBox.open(test.sealedSecret, modelKeyBinding(test.keyId, test.baseUrl));
+  } catch (error) {
+    if (!(error instanceof SecretBoxError)) throw error;
+    onUnopened(error);
+    return { state: 'failed', code: 'cannot_open', httpStatus: null };
+  }
+  const { protocol, baseUrl, model, ownerSupplied } = test;
+  const answer = await deps.requestReply({ protocol, baseUrl, apiKey, model, ownerSupplied }, PROMPT, {
+    signal,
+    timeoutMs: ANSWER_MS,
+    allowedHosts: deps.allowedModelHosts,
+  });
+  return verdictOf(answer);
+}
+
+/** Whatever the model said, it said it to this key: a reply that can't be used is a key that can. */
+function verdictOf(answer: ModelAnswer): KeyTestResult | null {
+  switch (answer.kind) {
+    case 'reply':
+    case 'failed':
+      return { state: 'ok', httpStatus: 200 };
+    case 'refused':
+      return answer.code === 'model_declined'
+        ? { state: 'ok', httpStatus: answer.status }
+        : { state: 'failed', code: answer.code, httpStatus: answer.status };
+    case 'retry':
+    case 'busy':
+      return { state: 'failed', code: answer.code, httpStatus: answer.status };
+    case 'aborted':
+      return null;
+  }
+}

@@ -1,0 +1,67 @@
+// `npm start` and the commands that are typed beside it: with nothing set, doctor and explain find the services that run in
+// the data folder, whatever a shell says of another Temporal; and say that nothing runs when it is stopped.
+
+import { execFile, spawn, type ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { promisify } from 'node:util';
+
+const DIST = join(__dirname, '..', '..', 'dist');
+const execute = promisify(execFile);
+
+let parent: string;
+let start: ChildProcess;
+let env: Record<string, string | undefined>;
+
+beforeAll(async () => {
+  parent = await mkdtemp(join(tmpdir(), 'durable-room-tools-'));
+  env = {
+    PATH: process.env['PATH'],
+    HOME: parent,
+    DATA_FOLDER: join(parent, 'data'),
+    TEMPORAL_CLI_PATH: process.env['TEMPORAL_CLI_PATH'],
+    API_PORT: '0',
+    WORKER_PORT: '0',
+    LOG_LEVEL: 'error',
+    // For some other server: none of ours takes them.
+    TEMPORAL_API_KEY: 'tmprl-canarykey',
+    TEMPORAL_TLS_SERVER_NAME: 'elsewhere.test',
+  };
+  start = spawn(process.execPath, [join(DIST, 'worker', 'start.js')], { env, stdio: ['ignore', 'pipe', 'inherit'] });
+  if (!start.stdout) throw new Error('its output is not to be read');
+  for await (const line of createInterface({ input: start.stdout })) if (line.includes('Ctrl-C stops')) return;
+  throw new Error('npm start ended before it was up');
+}, 120_000);
+afterAll(async () => {
+  if (start.exitCode === null) {
+    start.kill('SIGTERM');
+    await once(start, 'exit');
+  }
+  await rm(parent, { recursive: true, force: true });
+});
+
+async function run(command: 'doctor' | 'explain', ...args: string[]) {
+  return execute(process.execPath, [join(DIST, 'worker', command, 'main.js'), ...args], { env }).then(
+    ({ stdout }) => ({ code: 0, stdout, stderr: '' }),
+    (error: { code: number; stdout: string; stderr: string }) => error,
+  );
+}
+
+test('doctor and explain work beside npm start with nothing set, and say so when nothing runs', async () => {
+  const well = await run('doctor');
+  expect(well.stdout).toMatch(/All is well\.\n$/);
+  expect(well.code).toBe(0);
+  expect(await run('explain', 'run_nobody')).toMatchObject({ code: 1, stderr: 'there is no run run_nobody\n' });
+
+  start.kill('SIGTERM');
+  await once(start, 'exit');
+  const ill = await run('doctor');
+  expect(ill.code).toBe(1);
+  expect(ill.stdout).toMatch(
+    /no embedded PostgreSQL is running here[\s\S]*no embedded Temporal server is running here/,
+  );
+  expect(await run('explain', 'run_nobody')).toMatchObject({ code: 1, stderr: expect.stringContaining('is not set') });
+});

@@ -1,0 +1,108 @@
+// However large a room is, no read of it goes through a whole table: Postgres's own plans of the statements as they are
+// sent, over tables so large that it had a choice.
+
+import type pg from 'pg';
+import { listRoomEvents } from '../../prisma/store/events';
+import { listMemory, type MemoryFilter } from '../../prisma/store/memory-reads';
+import { searchMemory } from '../../prisma/store/memory-search';
+import { listMessages } from '../../prisma/store/messages';
+import { searchPassages } from '../../prisma/store/passages';
+import { readRelevant } from '../../prisma/store/relevance';
+import { roomView, type NewestOfRoom } from '../../prisma/store/room-view';
+import { inSqlTransaction } from '../../prisma/store/transaction';
+import { fillRoom } from '../support/large-room';
+import { createWorld, type World } from '../support/world';
+
+const LARGE = /Seq Scan on (room_events|messages|memory_entries|passages)\b/;
+
+let world: World;
+let client: pg.PoolClient;
+const plans: string[] = [];
+beforeAll(async () => {
+  world = await createWorld({ modelUrl: 'http://127.0.0.1:1/v1', poolSize: 1 });
+  client = await world.database.pool.connect();
+  await client.query("SET statement_timeout = '60s'");
+  await client.query("SET transaction_timeout = '60s'").catch(() => undefined);
+  for (let n = 0; n < 5; n += 1) {
+    const id = `room_other${String(n).padStart(8, '0')}`;
+    await client.query(
+      `INSERT INTO rooms (id, slug, name, host_company_id) VALUES ('${id}', 'other-${n}', 'Other', '${world.host.id}')`,
+    );
+    await fillRoom(client, { id, companyId: world.host.id }, { messages: 500, memory: 500, passages: 500 });
+  }
+  await fillRoom(
+    client,
+    { id: world.roomId, companyId: world.host.id },
+    { messages: 20_000, memory: 20_000, passages: 20_000 },
+  );
+  client.on('notice', ({ message }) => void plans.push(message ?? ''));
+  await client.query("LOAD 'auto_explain'");
+  await client.query('SET auto_explain.log_min_duration = 0');
+  await client.query('SET auto_explain.log_nested_statements = on');
+  await client.query('SET client_min_messages = log');
+  client.release();
+}, 120_000);
+afterAll(() => world.close());
+
+/** The plans of the statements that this sends. */
+async function plansOf(work: () => Promise<unknown>): Promise<string> {
+  plans.length = 0;
+  await work();
+  expect(plans.length).toBeGreaterThan(0);
+  return plans.join('\n');
+}
+
+const NO_FILTER: MemoryFilter = {
+  category: undefined,
+  tag: undefined,
+  author: undefined,
+  since: undefined,
+  until: undefined,
+  deprecated: false,
+};
+const asked = (text: string) => ({ text, limitMs: 5_000 });
+const page = { after: null, limit: 50 };
+const viewer = () => ({ companyId: world.host.id, seesPrivate: true });
+
+test.each<[string, () => Promise<unknown>]>([
+  ['the feed', () => listRoomEvents(world.db, viewer(), world.roomId, { after: 10_000n, limit: 50 })],
+  ['messages', () => listMessages(world.db, world.roomId, { ...page, order: 'desc' })],
+  ['memory', () => listMemory(world.db, viewer(), world.roomId, NO_FILTER, { ...page, order: 'desc' })],
+  [
+    'memory of a category that nothing has',
+    () =>
+      listMemory(world.db, viewer(), world.roomId, { ...NO_FILTER, category: 'decision' }, { ...page, order: 'desc' }),
+  ],
+  [
+    'memory by time',
+    () => listMemory(world.db, viewer(), world.roomId, { ...NO_FILTER, since: new Date() }, { ...page, order: 'asc' }),
+  ],
+  ...['the', 'urgently', 'winter', 'item7919', 'nowhere', 'item', 'tower -winter'].flatMap(
+    (text): [string, () => Promise<unknown>][] => [
+      [`memory with "${text}"`, () => searchMemory(world.db, viewer(), world.roomId, asked(text), NO_FILTER, page)],
+      [`passages with "${text}"`, () => searchPassages(world.db, world.roomId, asked(text), undefined, page)],
+    ],
+  ),
+])('%s', async (_, work) => {
+  expect(await plansOf(work)).not.toMatch(LARGE);
+});
+
+test('what a run reads', async () => {
+  const { messageId } = await world.post('@scribe is the foundation of part 4711 inspected before winter?');
+  const { roomId, scribe, host } = world;
+  const run = { roomId, agentId: scribe.id, companyId: host.id, messageId };
+  const reading = await plansOf(() =>
+    inSqlTransaction(world.db, async (tx) => {
+      const [row] = await tx.$queryRaw<{ view: NewestOfRoom }[]>`SELECT (${roomView(run)}) AS view`;
+      const found = await readRelevant(tx, run, row!.view);
+      expect(found.found_memory.length).toBeGreaterThan(5);
+      expect(found.passages).toHaveLength(12);
+    }),
+  );
+  expect(reading).not.toMatch(LARGE);
+  expect(reading).toContain('memory_hits');
+});
+
+test('the test sees a scan of a whole table', async () => {
+  expect(await plansOf(() => world.database.pool.query("SELECT * FROM messages WHERE text LIKE '%x%'"))).toMatch(LARGE);
+});

@@ -1,0 +1,46 @@
+// A room of any size, written straight into its tables: what reads of it must not depend on how large it is.
+
+import type pg from 'pg';
+
+export interface RoomSize {
+  readonly messages: number;
+  readonly memory: number;
+  readonly passages: number;
+}
+
+/** As text has it: a few words in every line, many in some, and one in a single line. `i` is the line's number. */
+const TEXT = `'the plan for part ' || i || ' of the ' || (ARRAY['tower','blade','crane','gearbox','foundation'])[1 + i % 5]
+  || ' needs inspection' || CASE WHEN i % 30 = 0 THEN ' urgently' ELSE '' END
+  || CASE WHEN i % 300 = 0 THEN ' before winter' ELSE '' END || ' item' || i::bigint * 7919 % 100003`;
+
+/** Fills an empty room. Its events, messages, memory entries and one file's passages are `size` many. */
+export async function fillRoom(
+  client: Pick<pg.Client, 'query'>,
+  room: { readonly id: string; readonly companyId: string },
+  size: RoomSize,
+): Promise<void> {
+  const by = `'${room.companyId}', 'person', 'key_filler', 'Ada'`;
+  const id = (prefix: string): string => `'${prefix}_' || right('${room.id}', 8) || lpad(i::text, 18, '0')`;
+  const rows = (count: number): string => `FROM generate_series(1, ${count}) AS s(i)`;
+  await client.query(`
+    INSERT INTO room_events (room_id, seq, id, type, company_id, author_kind, author_id, author_name, subject_id, data)
+    SELECT '${room.id}', i, ${id('evt')}, 'message', ${by}, ${id('msg')},
+           jsonb_build_object('id', ${id('msg')}, 'text', ${TEXT}) ${rows(size.messages)}`);
+  await client.query(`
+    INSERT INTO messages (room_id, seq, id, kind, company_id, author_kind, author_id, author_name, text, hop)
+    SELECT '${room.id}', i, ${id('msg')}, 'text', ${by}, ${TEXT}, 0 ${rows(size.messages)}`);
+  await client.query(`UPDATE rooms SET last_seq = ${size.messages} WHERE id = '${room.id}'`);
+  await client.query(`
+    INSERT INTO memory_entries (room_id, id, company_id, author_kind, author_id, author_name, category, content, visibility)
+    SELECT '${room.id}', ${id('mem')}, ${by}, 'fact', ${TEXT}, 'shared' ${rows(size.memory)}`);
+  const file = `file_${room.id.slice(5)}`;
+  await client.query(`
+    INSERT INTO files (id, room_id, company_id, author_kind, author_id, author_name, name, media_type, size_bytes, sha256,
+                       state, parsed_at)
+    VALUES ('${file}', '${room.id}', ${by}, 'plan.txt', 'text/plain', 1, 'x', 'ready', clock_timestamp())`);
+  await client.query(`
+    INSERT INTO passages (id, file_id, room_id, number, text, line, start)
+    SELECT ${id('psg')}, '${file}', '${room.id}', i, ${TEXT}, i, 0 ${rows(size.passages)}`);
+  for (const table of ['room_events', 'messages', 'memory_entries', 'passages', 'files'])
+    await client.query(`VACUUM ANALYZE ${table}`);
+}

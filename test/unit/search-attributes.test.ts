@@ -1,0 +1,32 @@
+// Search attributes that are there under our names and are of another type: every start, or every query, would fail.
+
+import { findMissingSearchAttributes, requireSearchAttributes } from '../../worker/search-attributes';
+import { SEARCH_ATTRIBUTES } from '../../workflows/search-attributes';
+
+const TEXT = 1;
+const KEYWORD = 2;
+
+/** A namespace with these, and whatever else a connection has left out. */
+function connectionWith(customAttributes: Record<string, number>) {
+  const operatorService = { listSearchAttributes: async () => ({ customAttributes }) };
+  return { operatorService } as unknown as Parameters<typeof findMissingSearchAttributes>[0];
+}
+
+const ALL = Object.fromEntries(SEARCH_ATTRIBUTES.map((name) => [name, KEYWORD]));
+
+test.each([
+  ['all of them', ALL, [], []],
+  ['none', {}, [...SEARCH_ATTRIBUTES], []],
+  ['one of another type', { ...ALL, RoomId: TEXT }, [], ['RoomId']],
+])('a namespace with %s', async (_, has, missing, mistyped) => {
+  expect(await findMissingSearchAttributes(connectionWith(has), 'default')).toEqual({ missing, mistyped });
+});
+
+test('a worker refuses to start where one is of another type, and names it', async () => {
+  const client = { connection: connectionWith({ ...ALL, RunEnding: TEXT }) };
+  await expect(requireSearchAttributes({ client, namespace: 'default' })).rejects.toThrow(
+    /not of type Keyword: RunEnding/,
+  );
+  const right = { connection: connectionWith(ALL) };
+  await expect(requireSearchAttributes({ client: right, namespace: 'default' })).resolves.toBeUndefined();
+});

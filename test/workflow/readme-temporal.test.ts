@@ -1,0 +1,202 @@
+// What the README shows of Temporal's own tools is what they show: its `temporal workflow show` of a run that ended well and
+// of one whose worker was killed, and its list queries, against a real server with Temporal's own CLI.
+
+import { execFile } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { findTemporalCli } from '../../worker/embedded/temporal-cli';
+import { newId } from '../../prisma/store/ids';
+import { closedRun, startTestWorker, temporalAddress, until, type TestWorker } from '../support/runs';
+import { answer, startScriptedModel, type ScriptedModel } from '../support/scripted-model-server';
+import { endWorkers, forkCrashWorker, forkWorker, workerEnv } from '../support/worker-processes';
+import { createWorld, type TestAgent, type World } from '../support/world';
+
+const ROOT = join(__dirname, '..', '..');
+const CHAPTER = chapterOf(readFileSync(join(ROOT, 'README.md'), 'utf8'), '## At home in Temporal');
+const execute = promisify(execFile);
+
+const WITH_MEMORY = answer.reply({
+  reply: 'Done.',
+  memory: { category: 'fact', content: 'It is done.', tags: [], visibility: 'shared' },
+});
+
+interface Run {
+  readonly id: string;
+  readonly workflowId: string;
+}
+
+let cli: string;
+let model: ScriptedModel;
+let world: World;
+/** Runs of one room, by what became of them. */
+let replied: Run;
+let killed: Run;
+let refused: Run;
+let open: Run;
+let terminated: Run;
+let worker: TestWorker;
+
+beforeAll(async () => {
+  cli = (await findTemporalCli({ cacheDir: join(ROOT, '.durable-room', 'cache'), log: () => undefined })).path;
+  model = await startScriptedModel();
+  world = await createWorld({ modelUrl: model.url });
+  killed = await killedRun();
+  worker = await startTestWorker(world, { timeouts: { limitMs: 600_000, modelMs: 300_000 } });
+  replied = await runOf(world.scribe, answer.reply('Hello.'));
+  refused = await runOf(world.scout, answer.error(401, 'invalid_api_key'));
+  await world.addAgent({ slug: 'waiting' });
+  terminated = await runThatWaits();
+  await worker.client.workflow.getHandle(terminated.workflowId).terminate();
+  open = await runThatWaits();
+}, 120_000);
+afterAll(async () => {
+  await worker.client.workflow.getHandle(open.workflowId).terminate();
+  await worker.stop();
+  await endWorkers();
+  await world.close();
+  await model.stop();
+});
+
+async function runOf(agent: TestAgent, scripted: ReturnType<typeof answer.reply>): Promise<Run> {
+  model.script(scripted);
+  const posted = await world.post(`@${agent.slug} hello`);
+  return closedRun(world.db, posted.messageId);
+}
+
+async function runThatWaits(): Promise<Run> {
+  model.script(answer.hold());
+  const { messageId } = await world.post('@waiting hello');
+  return until('the claim', () => world.db.run.findFirst({ where: { messageId } }));
+}
+
+/** A worker that dies inside the second acting step, and another that finds it so. */
+async function killedRun(): Promise<Run> {
+  const env = { ...workerEnv(world, `readme-${newId('run')}`), RUN_STEP_TIMEOUT_SECONDS: '2' };
+  const dying = forkCrashWorker(env, { points: ['writeMemory:inside'], action: 'kill' });
+  await dying.ready;
+  model.script(WITH_MEMORY);
+  const posted = await world.post('@scribe hello');
+  await dying.ended;
+  const heir = forkWorker(env);
+  await heir.ready;
+  const run = await closedRun(world.db, posted.messageId, world.scribe.id, 60_000);
+  expect(run.ending).toBe('partial');
+  await until('the workflow to end', async () => (await shown(run)).includes('WorkflowExecutionCompleted'));
+  await heir.kill();
+  return run;
+}
+
+async function temporal(...args: string[]): Promise<string> {
+  const { stdout } = await execute(cli, [...args, '--address', temporalAddress(), '--color', 'never']);
+  return stdout;
+}
+
+const shown = ({ workflowId }: Run): Promise<string> =>
+  temporal('workflow', 'show', '--detailed', '--workflow-id', workflowId);
+
+function chapterOf(readme: string, heading: string): string {
+  const from = readme.indexOf(`\n${heading}\n`);
+  const to = readme.indexOf('\n## ', from + heading.length);
+  return from < 0 ? '' : readme.slice(from, to < 0 ? undefined : to);
+}
+
+/** The lines of every fenced block that holds this text. */
+function blocksWith(text: string): string[][] {
+  const blocks = CHAPTER.split('```').filter((_, index) => index % 2 === 1);
+  return blocks.filter((block) => block.includes(text)).map((block) => block.trim().split('\n'));
+}
+
+/** A line as it is but for what every run has of its own: ids, times, numbers of events, and how wide columns are. */
+function withoutIds(line: string): string {
+  return (
+    line
+      .replaceAll(/\b(room|run|msg|agent|wake|co|mem)_[0-9a-z]{26}/g, '$1_…')
+      .replaceAll(/\d{4}-\d\d-\d\dT[\d:.]+Z/g, 'TIME')
+      .replaceAll(/"?[0-9a-f]{64}"?/g, 'SHA256')
+      // The second worker may find a workflow task that waits for the first, which adds events.
+      .replace(/^(-+) \[\d+\]/, '$1 [n]')
+      .replaceAll(/\s+/g, ' ')
+      .trim()
+  );
+}
+
+/** Fails unless every line shown in the README, but the command and `…`, is a line of the output, in this order. */
+function expectShows(readme: readonly string[], output: string): void {
+  const lines = output.split('\n').map(withoutIds);
+  let from = 0;
+  for (const line of readme.filter((each) => !/^\s*(…|\$ .*)\s*$/.test(each))) {
+    const wanted = withoutIds(line);
+    const at = lines.findIndex((each, index) => index >= from && each === wanted);
+    if (at < 0) throw new Error(`the README shows\n  ${wanted}\nwhich is not in the rest of\n${lines.join('\n')}`);
+    from = at + 1;
+  }
+}
+
+test('`temporal workflow show` of a run that ended well, as the README shows it', async () => {
+  const [block] = blocksWith('"ending":"replied"');
+  expect(block?.length).toBeGreaterThan(5);
+  expectShows(block ?? [], await shown(replied));
+});
+
+test('`temporal workflow show` of a run whose worker was killed, as the README shows it', async () => {
+  const [block] = blocksWith('"ending":"partial"');
+  expect(block?.length).toBeGreaterThan(5);
+  expectShows(block ?? [], await shown(killed));
+});
+
+test("the Web UI's page of a run: its summary, each activity's, and where the run stands now", async () => {
+  const handle = worker.client.workflow.getHandle(replied.workflowId);
+  expect(await (await handle.describe()).staticSummary()).toMatch(/^wake wake_/);
+  const metadata = await handle.query<{ currentDetails: string }>('__temporal_workflow_metadata');
+  expect(metadata.currentDetails).toBe(`replied · ${replied.id}`);
+  expect(await handle.query('state')).toEqual({ run: replied.id, at: 'reply' });
+  const { events } = await handle.fetchHistory();
+  const summaries = (events ?? [])
+    .filter((event) => event.activityTaskScheduledEventAttributes)
+    .map((event) => Buffer.from(event.userMetadata?.summary?.data ?? []).toString('utf8'));
+  expect(summaries).toEqual(['"claim"', '"model call"', '"reply"']);
+});
+
+test('a block that shows what is not there is found', async () => {
+  await expect(async () => expectShows(['1 TIME WorkflowExecutionFailed'], await shown(replied))).rejects.toThrow(
+    /which is not in/,
+  );
+});
+
+/** The queries of the README, and which of the runs each finds. */
+const QUERIES: readonly (readonly [string, () => Run[]])[] = [
+  ["RunEnding NOT IN ('replied','silent')", () => [killed, refused, terminated]],
+  ["ExecutionStatus='Running'", () => [open]],
+  ["RunEnding='refused'", () => [refused]],
+  ["AgentId='agent_…'", () => [replied, killed]],
+];
+
+test.each(QUERIES)("the README's list query with %s finds those runs and no others", async (part, expected) => {
+  const commands = CHAPTER.split('\n').filter(
+    (line) => line.startsWith('temporal workflow list') && line.includes(part),
+  );
+  expect(commands).toHaveLength(1);
+  const query = /--query "([^"]+)"/.exec(commands[0] ?? '')?.[1] ?? '';
+  const filled = query
+    .replace('room_…', world.roomId)
+    .replace('agent_…', world.scribe.id)
+    .replace('co_…', world.guest.id)
+    .replace(/\d{4}-\d\d-\d\dT00:00:00Z/, `${new Date(Date.now() - 3_600_000).toISOString().slice(0, 10)}T00:00:00Z`);
+  expect(filled).not.toContain('…');
+  const wanted = expected()
+    .map((run) => run.workflowId)
+    .sort();
+  await until(`${part} to be listed`, async () => {
+    const json = JSON.parse(await temporal('workflow', 'list', '--query', filled, '--output', 'json')) as {
+      execution: { workflowId: string };
+    }[];
+    const found = json.map((each) => each.execution.workflowId).sort();
+    return JSON.stringify(found) === JSON.stringify(wanted);
+  });
+});
+
+test('every list query in the README is one of these', () => {
+  const commands = CHAPTER.split('\n').filter((line) => line.startsWith('temporal workflow list'));
+  expect(commands).toHaveLength(QUERIES.length);
+});
