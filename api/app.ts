@@ -21,6 +21,7 @@ import { feedRoutes } from './routes/feed';
 import { fileRoutes } from './routes/files';
 import { mountHealth } from './routes/health';
 import { inboxRoutes } from './routes/inbox';
+import { heldActionRoutes } from './routes/held-actions';
 import { keyRoutes } from './routes/keys';
 import { modelKeyRoutes } from './routes/model-keys';
 import { redactionRoutes } from './routes/redactions';
@@ -28,6 +29,7 @@ import { roomContentRoutes } from './routes/room-contents';
 import { searchRoutes } from './routes/search';
 import { roomRoutes } from './routes/rooms';
 import { rosterRoutes } from './routes/roster';
+import { stoppingRoutes } from './routes/stopping';
 import { timelineRoutes } from './routes/timeline';
 import { usageRoutes } from './routes/usage';
 import { ledgerRoutes } from './routes/wakes-and-runs';
@@ -52,6 +54,8 @@ export function allRoutes(deps: ApiDeps): readonly Route[] {
     ...searchRoutes(deps),
     ...redactionRoutes,
     ...ledgerRoutes(deps),
+    ...heldActionRoutes,
+    ...stoppingRoutes(deps),
     ...timelineRoutes(deps),
     ...usageRoutes(deps),
     ...auditRoutes,

@@ -15,6 +15,7 @@ export async function loadStanding(db: Db): Promise<Standing> {
         SELECT 'wakes_pending' AS what, count(*) AS n, min(created_at) AS since FROM wakes WHERE state = 'pending'
         UNION ALL SELECT 'wakes_delivered', count(*), min(delivered_at) FROM wakes WHERE state = 'delivered'
         UNION ALL SELECT 'runs_open', count(*), min(claimed_at) FROM runs WHERE state = 'open'
+        UNION ALL SELECT 'held_actions', count(*), min(opened_at) FROM held_actions WHERE state = 'held'
       ) AS standing`,
   );
   return {

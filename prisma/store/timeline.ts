@@ -57,11 +57,19 @@ export async function loadTimelineRun(reader: Reader, viewer: Viewer | null, run
   return run;
 }
 
-/** One kind of thing that happened to a run. Another one (holds, decisions) is another line in `SOURCES`. */
+/** One kind of thing that happened to a run. Another one is another line in `SOURCES`. */
 type LedgerSource = (reader: Reader, run: TimelineRun) => Promise<TimelineEntry[]> | TimelineEntry[];
 
 /** In the order in which entries of one moment stand: what came first in the run. */
-const SOURCES: readonly LedgerSource[] = [wakeEntries, claimEntries, requestEntries, stepEntries, roomEntries, endings];
+const SOURCES: readonly LedgerSource[] = [
+  wakeEntries,
+  claimEntries,
+  requestEntries,
+  holdEntries,
+  stepEntries,
+  roomEntries,
+  endings,
+];
 
 /** Everything that Postgres remembers of a run, oldest first. */
 export async function ledgerEntries(reader: Reader, run: TimelineRun): Promise<TimelineEntry[]> {
@@ -128,6 +136,28 @@ function requestEntries(_: Reader, run: TimelineRun): TimelineEntry[] {
     const reasons = why.length === 0 ? '' : ` (${why.join(', ')})`;
     const says = `model request ${number} ends: ${outcome}${reasons}`;
     return [sent, { ...common, at: request.endedAt, says, facts: { request: number, outcome, code } }];
+  });
+}
+
+/** What waited for a yes, and what became of the waiting. */
+async function holdEntries(reader: Reader, run: TimelineRun): Promise<TimelineEntry[]> {
+  const holds = await reader.heldAction.findMany({ where: { runId: run.id }, orderBy: { id: 'asc' } });
+  return holds.flatMap(({ id, stepKey: step, state, openedAt, changedAt, decision, decidedAt, decidedBy }) => {
+    const facts = { held_action: id, step };
+    const held: TimelineEntry = {
+      at: openedAt,
+      source: 'ledger',
+      kind: 'hold',
+      says: `${step} is held: it waits for a person's yes`,
+      facts: { ...facts, state: 'held' },
+    };
+    if (decision !== null && decidedAt !== null) {
+      const says = `${step}: ${decidedBy ?? 'somebody'} says ${decision}`;
+      return [held, { at: decidedAt, source: 'ledger', kind: 'decision', says, facts: { ...facts, decision } }];
+    }
+    if (state === 'held') return [held];
+    const says = `${step}: ${state} before anybody decided`;
+    return [held, { at: changedAt, source: 'ledger', kind: 'decision', says, facts: { ...facts, state } }];
   });
 }
 

@@ -135,6 +135,7 @@ function takeDueWakes(tx: SqlTx, limit: number, companyLimit: number): Promise<D
              (SELECT count(*) FROM (SELECT FROM wakes d WHERE d.company_id = waiting.company_id AND d.state = 'delivered'
                                     LIMIT ${companyLimit}::int) AS delivered)
              + (SELECT count(*) FROM (SELECT FROM runs r WHERE r.company_id = waiting.company_id AND r.state = 'open'
+                                        AND r.parked_at IS NULL
                                       LIMIT ${companyLimit}::int) AS open) AS runs
       FROM waiting WHERE company_id IS NOT NULL
     ), next AS MATERIALIZED (

@@ -1,8 +1,9 @@
 // `npm run bench`: what a run costs, and how it compares. `--quick` for about a minute, `--json FILE` for all numbers,
 // `--no-room-size` without the large room, `--only fairness`, `--only room-size` for that part alone, `--only settings` for
-// what a worker's settings cost.
+// what a worker's settings cost, `--parked N` for another number of runs that wait.
 //
-//   start everything → warm up → idle → wake to reply → per run → runs a second → API → fairness → a large room → print → stop
+//   start everything → warm up → idle → wake to reply → per run → runs a second → API → fairness → parked runs →
+//   a large room → print → stop
 //
 // Exit code 0 when it measured, whatever the numbers are; 1 when it could not; 130 when it was interrupted.
 
@@ -14,6 +15,7 @@ import { createFairnessDatabases, measureFairness } from './fairness';
 import { startGround, type Ground } from './ground';
 import { measureLatency } from './latency';
 import { describeMachine, readVersions } from './machine';
+import { measureParked } from './parked';
 import { measureIdle, measurePerRun } from './per-run';
 import { createProgress, type Progress } from './progress';
 import { print, printFairness, printRoomSizes, printSettings, toJson, type Measured } from './report';
@@ -30,6 +32,7 @@ interface Scale {
   readonly perRun: { readonly rounds: number; readonly runs: number };
   readonly throughput: { readonly rounds: number; readonly runs: number; readonly mostMs: number };
   readonly apiMs: number;
+  readonly parked: number;
   readonly roomSize: { readonly messages: number; readonly memory: number; readonly rounds: number };
   /** Measured only when asked for: its runs are no part of the comparison. */
   readonly settings: { readonly runs: number };
@@ -43,6 +46,7 @@ const WHOLE: Scale = {
   perRun: { rounds: 3, runs: 12 },
   throughput: { rounds: 3, runs: 120, mostMs: 20_000 },
   apiMs: 5_000,
+  parked: 1_000,
   roomSize: { messages: 1_000_000, memory: 100_000, rounds: 60 },
   settings: { runs: 200 },
   fairness: { flood: 1_000, samples: 10 },
@@ -55,6 +59,7 @@ const QUICK: Scale = {
   perRun: { rounds: 1, runs: 10 },
   throughput: { rounds: 1, runs: 30, mostMs: 10_000 },
   apiMs: 2_000,
+  parked: 50,
   roomSize: { messages: 20_000, memory: 10_000, rounds: 20 },
   settings: { runs: 60 },
   fairness: { flood: 200, samples: 3 },
@@ -68,10 +73,14 @@ async function main(): Promise<number> {
       quick: { type: 'boolean', default: false },
       json: { type: 'string' },
       only: { type: 'string' },
+      parked: { type: 'string' },
       'no-room-size': { type: 'boolean', default: false },
     },
   });
-  const scale = values.quick ? QUICK : WHOLE;
+  const chosen = values.quick ? QUICK : WHOLE;
+  const parked = Number(values.parked ?? chosen.parked);
+  if (!Number.isInteger(parked) || parked < 1) throw new Error('--parked is a whole number above 0');
+  const scale = { ...chosen, parked };
   const say = (line: string): void => console.log(line);
   const progress = createProgress(say);
   const abort = new AbortController();
@@ -180,6 +189,7 @@ async function measure(ground: Ground, scale: Scale, progress: Progress, started
   const throughput = await measureThroughput(ground, sides, { ...scale.throughput, inFlight: IN_FLIGHT }, progress);
   const apiEvents = await measureApiEvents(ground, sides, scale.apiMs, progress);
   const fairness = await measureFairness(ground, scale.fairness, progress);
+  const parked = await measureParked(ground, scale.parked, scale.idleSeconds, progress);
   return {
     machine: describeMachine(),
     versions: await readVersions(ground),
@@ -189,6 +199,7 @@ async function measure(ground: Ground, scale: Scale, progress: Progress, started
     idle,
     apiEvents,
     fairness,
+    parked,
     seconds: (Date.now() - startedAt) / 1_000,
   };
 }

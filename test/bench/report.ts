@@ -4,6 +4,7 @@ import type { ApiEvents } from './api-events';
 import type { Fairness } from './fairness';
 import type { Latency } from './latency';
 import type { Machine } from './machine';
+import type { Parked } from './parked';
 import type { Idle, PerRun } from './per-run';
 import type { RoomSizes } from './room-size';
 import type { SettingsResult } from './settings';
@@ -21,6 +22,7 @@ export interface Measured {
   readonly idle: Idle;
   readonly apiEvents: readonly ApiEvents[];
   readonly fairness: Fairness;
+  readonly parked: Parked;
   readonly seconds: number;
 }
 
@@ -35,7 +37,7 @@ const GOALS = {
 } as const;
 
 export function toJson(measured: Measured): Record<string, unknown> {
-  const { machine, versions, latency, throughput, perRun, idle, apiEvents, fairness, seconds } = measured;
+  const { machine, versions, latency, throughput, perRun, idle, apiEvents, fairness, parked, seconds } = measured;
   const { activities, history_events, history_bytes, statements } = perRun.ours;
   return {
     machine,
@@ -46,6 +48,7 @@ export function toJson(measured: Measured): Record<string, unknown> {
     },
     per_run: { activities, history_events, history_bytes, statements },
     fairness,
+    parked,
     raw: { wake_to_reply: latency, throughput, per_run: perRun, idle, api_events: apiEvents, seconds },
   };
 }
@@ -150,6 +153,24 @@ export function print(measured: Measured, say: (line: string) => void): void {
     ]),
   ]);
   printFairness(fairness, say);
+  const { parked } = measured;
+  say('');
+  say(`${parked.runs} runs that wait for a yes, on one worker`);
+  table(say, [
+    ['worker', 'MB', 'connections', 'CPU ms/s'],
+    ...(['none', 'parked', 'restarted'] as const).map((when) => {
+      const { rss_mb, connections, worker_cpu } = parked[when];
+      return [when, rss_mb ?? '-', connections, worker_cpu ?? '-'];
+    }),
+  ]);
+  say(
+    `  of a sample: ${parked.pending_activities} activities pending, ${parked.timers} timers, ` +
+      `${parked.events_by_restart} history events by the restart`,
+  );
+  say(
+    `  all decided at once: carried out within ${parked.decided_and_done_seconds} s, ${parked.carried_out} once, ` +
+      `${parked.carried_out_twice} more than once`,
+  );
   say('');
   const idleCpu = idle.cpu_ms_per_second;
   say(

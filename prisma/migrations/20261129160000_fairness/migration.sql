@@ -15,6 +15,6 @@ ALTER TABLE "wakes"
 CREATE INDEX "wakes_pending_of_company" ON "wakes"("company_id", "due_at") WHERE "state" = 'pending';
 DROP INDEX "wakes_pending_due";
 
--- How many runs of a company are in flight: delivered and not claimed, or claimed and open.
+-- How many runs of a company are in flight: delivered and not claimed, or claimed and open. A parked run holds no place.
 CREATE INDEX "wakes_delivered_of_company" ON "wakes"("company_id") WHERE "state" = 'delivered';
-CREATE INDEX "runs_open_of_company" ON "runs"("company_id") WHERE "state" = 'open';
+CREATE INDEX "runs_open_of_company" ON "runs"("company_id") WHERE "state" = 'open' AND "parked_at" IS NULL;
