@@ -12,7 +12,7 @@ import {
 } from '../prisma/store/model-requests';
 import { modelKeyBinding } from '../prisma/store/model-keys';
 import { FAILURE, type ModelCallResult } from '../workflows/contract';
-import { declaredKinds } from '../workflows/policy/steps';
+import { declaredKinds, planSteps, stepsToHold } from '../workflows/policy/steps';
 import { renderContext } from './context/render';
 import { currentExecution, type ActivityDeps } from './deps';
 import type { ModelAnswer } from './model/provider';
@@ -137,7 +137,9 @@ function timeLeft(): number {
 }
 
 function replied({ reply, sha256, rights }: StoredReply): ModelCallResult {
-  return { status: 'reply', sha256, declared: declaredKinds(reply), rights };
+  const declared = declaredKinds(reply);
+  const needsYes = stepsToHold(planSteps(declared), rights).length > 0;
+  return { status: 'reply', sha256, declared, rights, ...(needsYes && { holds: true }) };
 }
 
 function recordOf(answer: ModelAnswer): RequestResult {

@@ -13,6 +13,8 @@ export interface ActivityDeps {
   readonly secretBox: SecretBox;
   readonly requestReply: typeof requestReply;
   readonly timeouts: RunTimeouts;
+  /** How long somebody has to decide a held action. */
+  readonly holdExpiryMs: number;
   /** `host:port` of model servers inside our network that the operator allows owners to name. */
   readonly allowedModelHosts: readonly string[];
   /** Most tokens of what a run is shown. */

@@ -5,6 +5,7 @@ import { createClaimMessage } from './claim';
 import { createCloseRun, createFindEnding } from './close';
 import type { ActivityDeps } from './deps';
 import { translateFailures } from './failure';
+import { createOpenHeldActions } from './hold';
 import { createPostReply } from './post-reply';
 import { createSendTask, createUpdateTask } from './tasks';
 import { createWriteMemory } from './write-memory';
@@ -18,6 +19,7 @@ export function createActivities(deps: ActivityDeps) {
   return {
     claimMessage: translateFailures('claimMessage', createClaimMessage(deps), log),
     callModel: translateFailures('callModel', createCallModel(deps), log),
+    openHeldActions: translateFailures('openHeldActions', createOpenHeldActions(deps), log),
     postReply: translateFailures('postReply', createPostReply(deps), log),
     writeMemory: translateFailures('writeMemory', createWriteMemory(deps), log),
     updateTask: translateFailures('updateTask', createUpdateTask(deps), log),

@@ -4,16 +4,16 @@ import { InvalidInput } from '../prisma/store/errors';
 import { stageMessage } from '../prisma/store/messages';
 import type { StepResult } from '../workflows/contract';
 import type { ActivityDeps } from './deps';
-import { takeStep, type StepInput } from './step';
+import { notThisKind, takeStep, type StepInput } from './step';
 
-/** Posts the stored reply, at most once for all time, one hop above the message that woke the run. */
+/** Posts the reply, at most once for all time, one hop above the message that woke the run. */
 export function createPostReply({ db }: ActivityDeps) {
   return async (input: StepInput): Promise<StepResult> =>
-    takeStep(db, input, async ({ tx, draft, run: locked, around, reply }) => {
-      if (reply.reply === null) throw new Error('the stored reply says nothing');
+    takeStep(db, input, async ({ tx, draft, run: locked, around, action }) => {
+      if (action.kind !== 'reply') throw notThisKind();
       const message = {
         author: around.author,
-        text: reply.reply,
+        text: action.text,
         mentions: [],
         hop: locked.hop,
         runId: locked.id,

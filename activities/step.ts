@@ -8,8 +8,13 @@ import { currentExecution } from './deps';
 
 export interface StepInput {
   readonly run: string;
-  /** The step's key in the ledger; which entry of the stored reply it carries out follows from it. */
+  /** The step's key in the ledger; which action it carries out follows from it. */
   readonly step: string;
+}
+
+/** A step key names the kind of its action, and each kind has its activity. */
+export function notThisKind(): Error {
+  return new Error('the step is of another kind');
 }
 
 /** The part of an attempt's time in which what did not commit is tried again: the rest is for the answer's way back. */

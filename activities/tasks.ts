@@ -6,25 +6,25 @@ import type { Effect } from '../prisma/store/runs';
 import { respondToTask, stageTask } from '../prisma/store/tasks';
 import type { StepResult } from '../workflows/contract';
 import type { ActivityDeps } from './deps';
-import { takeStep, type StepInput } from './step';
+import { notThisKind, takeStep, type StepInput } from './step';
 
 /** Answers one declared task, at most once for all time. A task that is not this agent's ends the step `superseded`. */
 export function createUpdateTask({ db }: ActivityDeps) {
   return async (input: StepInput): Promise<StepResult> =>
-    takeStep(db, input, async ({ tx, draft, run: locked, around, reply, step: planned }) => {
-      const declared = reply.task_updates[planned.index];
-      if (!declared) throw new Error('the stored reply declares no such task update');
+    takeStep(db, input, async ({ tx, draft, run: locked, around, action, wasHeld }) => {
+      if (action.kind !== 'task_update') throw notThisKind();
       const response = {
         responder: around.author,
-        taskId: declared.task,
-        state: declared.state,
-        result: declared.result,
+        taskId: action.task,
+        state: action.state,
+        result: action.result,
+        onlyWhileOpen: wasHeld,
         hop: locked.hop,
         runId: locked.id,
       };
       return settle('superseded', async () => {
         await respondToTask(tx, draft, around.room, response);
-        return declared.task;
+        return action.task;
       });
     });
 }
@@ -32,23 +32,26 @@ export function createUpdateTask({ db }: ActivityDeps) {
 /** Sends one declared task, at most once for all time. A recipient who is not on the roster ends the step `refused`. */
 export function createSendTask({ db }: ActivityDeps) {
   return async (input: StepInput): Promise<StepResult> =>
-    takeStep(db, input, async ({ tx, draft, run: locked, around, reply, step: planned }) => {
-      const declared = reply.tasks_to_send[planned.index];
-      if (!declared) throw new Error('the stored reply declares no such task');
+    takeStep(db, input, async ({ tx, draft, run: locked, around, action, wasHeld }) => {
+      if (action.kind !== 'task_send') throw notThisKind();
       const task = {
         sender: around.author,
-        to: declared.to,
-        goal: declared.goal,
-        acceptanceCriteria: declared.acceptance_criteria,
-        priority: declared.priority,
-        deadline: declared.deadline,
+        to: action.to,
+        goal: action.goal,
+        acceptanceCriteria: action.acceptance_criteria,
+        priority: action.priority,
+        deadline: action.deadline,
         memoryRefs: [],
         attachments: [],
         hop: locked.hop,
         runId: locked.id,
         refersTo: locked.messageId,
       };
-      return settle('refused', async () => (await stageTask(tx, draft, around.room, task)).taskId);
+      // Somebody said yes to sending it to one who was there, as far as anyone knew.
+      return settle(
+        wasHeld ? 'superseded' : 'refused',
+        async () => (await stageTask(tx, draft, around.room, task)).taskId,
+      );
     });
 }
 
@@ -59,7 +62,7 @@ async function settle(state: 'superseded' | 'refused', work: () => Promise<strin
   } catch (error) {
     if (error instanceof NotFound) return { state, code: 'not_found' };
     if (error instanceof NotAllowed) return { state, code: 'not_yours' };
-    if (error instanceof Conflict) return { state, code: 'already_judged' };
+    if (error instanceof Conflict) return { state, code: 'task_closed' };
     if (error instanceof InvalidInput) return { state, code: 'invalid' };
     throw error;
   }

@@ -18,6 +18,7 @@ import { eventRoutes } from './routes/events';
 import { feedRoutes } from './routes/feed';
 import { fileRoutes } from './routes/files';
 import { mountHealth } from './routes/health';
+import { heldActionRoutes } from './routes/held-actions';
 import { inboxRoutes } from './routes/inbox';
 import { keyRoutes } from './routes/keys';
 import { modelKeyRoutes } from './routes/model-keys';
@@ -26,6 +27,7 @@ import { roomContentRoutes } from './routes/room-contents';
 import { searchRoutes } from './routes/search';
 import { roomRoutes } from './routes/rooms';
 import { rosterRoutes } from './routes/roster';
+import { stoppingRoutes } from './routes/stopping';
 import { timelineRoutes } from './routes/timeline';
 import { usageRoutes } from './routes/usage';
 import { ledgerRoutes } from './routes/wakes-and-runs';
@@ -50,6 +52,8 @@ export function allRoutes(deps: ApiDeps): readonly Route[] {
     ...searchRoutes(deps),
     ...redactionRoutes,
     ...ledgerRoutes(deps),
+    ...heldActionRoutes,
+    ...stoppingRoutes(deps),
     ...timelineRoutes(deps),
     ...usageRoutes(deps),
     ...auditRoutes,

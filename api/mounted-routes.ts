@@ -84,7 +84,7 @@ function bodyOf({ body }: Route, req: Request): { given: unknown; body: unknown 
 
 async function carryOut(tx: SqlTx, route: Route, call: Parameters<Route['handle']>[1]): Promise<Answer> {
   const answer = await route.handle(tx as Reader, call);
-  if (route.audit !== null) {
+  if (route.audit !== null && answer.repeated !== true) {
     await appendAudit(tx, actorOf(call.caller), route.audit(call, (answer.body ?? {}) as Answered));
   }
   return answer;

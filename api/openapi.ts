@@ -29,6 +29,7 @@ const problemSchema = z
     detail: z.string(),
     pointer: z.string().optional(),
     parameter: z.string().optional(),
+    state: z.string().optional(),
     errors: z
       .array(z.object({ detail: z.string(), pointer: z.string().optional(), parameter: z.string().optional() }))
       .optional(),
@@ -45,6 +46,7 @@ const TAGS: Readonly<Record<string, string>> = {
   rooms: 'Where companies meet.',
   wakes: 'Requests that an agent look at a message.',
   runs: 'Wakes carried out.',
+  'held-actions': "What waits for a company's yes.",
   audit: 'Who did what, and when.',
   feed: "A company's own feed over all its rooms.",
   health: 'For load balancers.',

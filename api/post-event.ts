@@ -41,7 +41,7 @@ export async function postEvents(
 }
 
 /** A caller at a room's door, its membership and its agent's rights locked until the transaction ends. */
-interface Poster {
+export interface Poster {
   readonly author: Author;
   readonly room: RoomForWrite;
   /** Of the agent whose key it is; null for people and services. */
@@ -118,7 +118,7 @@ async function stageEvent(tx: SqlTx, draft: RoomDraft, poster: Poster, event: Ev
 }
 
 /** A wake as the answer to its post tells of it: all of why to the agent's own company, to others what they may know. */
-function wakeAnswer(wake: CausedWake, companyId: string): Record<string, unknown> {
+export function wakeAnswer(wake: CausedWake, companyId: string): Record<string, unknown> {
   const own = wake.agentCompanyId === companyId;
   return {
     wake: wake.wakeId,
@@ -138,8 +138,8 @@ const RIGHT_NEEDED: Readonly<Record<EventBody['type'], ActionKind>> = {
   memory_deprecation: 'memory',
 };
 
-/** Rights bind an agent's key too: there is nobody who could say yes to what it would hold. */
-export function assertRight({ rights }: Poster, kind: ActionKind): void {
+/** Rights bind an agent's key too: what a run would hold, a key is refused. */
+export function assertRight({ rights }: Pick<Poster, 'rights'>, kind: ActionKind): void {
   if (rights === null || rights[kind] === 'go') return;
   throw new NotAllowed(`this agent's right to ${kind} is "${rights[kind]}" in this room`);
 }

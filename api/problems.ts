@@ -42,17 +42,20 @@ export class Problem extends Error {
   /** All that is wrong, the first of which gives the problem its detail. */
   readonly faults: readonly Fault[];
   readonly headers: Readonly<Record<string, string>>;
+  /** The state that something is in, where a conflict is about that. */
+  readonly state: string | undefined;
 
   constructor(
     code: ProblemCode,
     detail: string | readonly Fault[],
-    options: { place?: Place; headers?: Record<string, string> } = {},
+    options: { place?: Place; headers?: Record<string, string>; state?: string | undefined } = {},
   ) {
     const faults = typeof detail === 'string' ? [{ detail, place: options.place }] : detail;
     super(faults[0]?.detail ?? code);
     this.code = code;
     this.faults = faults;
     this.headers = options.headers ?? {};
+    this.state = options.state;
   }
 
   get status(): number {
@@ -70,6 +73,7 @@ export class Problem extends Error {
       code: this.code,
       detail: first?.detail ?? title,
       ...first?.place,
+      ...(this.state !== undefined && { state: this.state }),
       ...(this.faults.length > 1 && {
         errors: this.faults.map(({ detail, place }) => ({ detail, ...place })),
       }),
@@ -93,9 +97,9 @@ export function problemOf(error: unknown): Problem | null {
   }
   if (error instanceof NotAllowed) return new Problem('not_allowed', error.message);
   if (error instanceof NotFound) return new Problem('not_found', error.message);
-  if (error instanceof Conflict) return new Problem('conflict', error.message);
+  if (error instanceof Conflict) return new Problem('conflict', error.message, { state: error.state });
+  if (error instanceof Gone) return new Problem('gone', error.message, { state: error.state });
   if (error instanceof SearchTooSlow) return new Problem('search_too_slow', error.message);
-  if (error instanceof Gone) return new Problem('gone', error.message);
   if (error instanceof Transient) {
     const detail = 'the database did not answer; a write may have been carried out or not';
     return new Problem('unavailable', detail, { headers: { 'Retry-After': String(RETRY_AFTER_SECONDS) } });

@@ -48,6 +48,7 @@ export const PATH_IDS = {
   entry: 'mem',
   wake: 'wake',
   run: 'run',
+  held_action: 'held',
   file: 'file',
   passage: 'psg',
 } as const satisfies Record<string, IdPrefix>;
@@ -66,6 +67,7 @@ export const MISSING: Readonly<Record<PathId, string>> = {
   entry: 'no such memory entry in this room',
   wake: 'no such wake',
   run: 'no such run',
+  held_action: 'no such held action',
   file: 'no such file in this room',
   passage: 'no such passage in this room',
 };
@@ -87,6 +89,8 @@ export interface Call<P extends string, W extends Who, B, Q> {
 export interface Answer {
   readonly status: 200 | 201 | 202 | 204;
   readonly body?: unknown;
+  /** What was asked for had been done before: nothing changed, so the audit has nothing to say. */
+  readonly repeated?: boolean;
   /** It was given before, to a request with the same Idempotency-Key. */
   readonly replayed?: boolean;
   /** In the body's place: a file to be saved, never shown by a browser. */

@@ -8,6 +8,9 @@ import { TASK_QUEUE, type RunTimeouts } from '../workflows/contract';
 /** The longest time limit that a deployment may give its runs. */
 const TIME_LIMIT_MAX_SECONDS = 3_600;
 
+/** The longest that a held action may wait; the database holds the same bound. */
+const HOLD_EXPIRY_MAX_HOURS = 90 * 24;
+
 const seconds = (fallback: number, min: number, max: number) => z.coerce.number().min(min).max(max).default(fallback);
 
 const schema = z.object({
@@ -25,6 +28,7 @@ const schema = z.object({
   RUN_STEP_TIMEOUT_SECONDS: seconds(10, 0.5, 60),
   RUN_MODEL_TIMEOUT_SECONDS: seconds(95, 1, 600),
   RUN_HEARTBEAT_SECONDS: seconds(10, 0.5, 60),
+  HOLD_EXPIRY_HOURS: z.coerce.number().min(0.001).max(HOLD_EXPIRY_MAX_HOURS).default(72),
   DISPATCH_POLL_SECONDS: seconds(1, 0.05, 60),
   RECONCILE_SECONDS: seconds(10, 0.1, 60),
   RUN_CONTEXT_TOKENS: z.coerce.number().int().min(1_000).max(1_000_000).default(CONTEXT_TOKENS),
@@ -43,6 +47,8 @@ export interface WorkerConfig {
   readonly maxCachedRuns: number;
   readonly shutdownGraceMs: number;
   readonly timeouts: RunTimeouts;
+  /** How long somebody has to decide a held action. */
+  readonly holdExpiryMs: number;
   readonly dispatchPollMs: number;
   readonly reconcileMs: number;
   readonly contextTokens: number;
@@ -77,6 +83,7 @@ export function readWorkerConfig(env: Record<string, string | undefined>): Worke
       modelMs: c.RUN_MODEL_TIMEOUT_SECONDS * 1_000,
       heartbeatMs: c.RUN_HEARTBEAT_SECONDS * 1_000,
     },
+    holdExpiryMs: c.HOLD_EXPIRY_HOURS * 3_600_000,
     dispatchPollMs: c.DISPATCH_POLL_SECONDS * 1_000,
     reconcileMs: c.RECONCILE_SECONDS * 1_000,
     contextTokens: c.RUN_CONTEXT_TOKENS,

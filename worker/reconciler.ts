@@ -1,14 +1,18 @@
-// Ends what nothing else will: every wake and every run gets its ending. Temporal unreachable, or its namespace missing,
+// Ends what nothing else will: every wake, run and held action gets its ending. Parked runs are `parked-sweep.ts`'. Temporal unreachable, or its namespace missing,
 // is never "gone": such a pass throws, and what it did not decide is due again.
 
 import { WorkflowNotFoundError, type Client } from '@temporalio/client';
 import { claimAsLost } from '../prisma/store/claims';
+import { expireHeldActions } from '../prisma/store/decisions';
+import { CARRY_OUT_SECONDS, PARKED_LOOK_SECONDS } from '../prisma/store/held-actions';
 import { takeDueRuns, takeStrays, type DueRun } from '../prisma/store/reconciling';
 import { closeAsLost } from '../prisma/store/runs';
+import { signalAgain } from '../prisma/store/signals';
 import type { Db } from '../prisma/store/transaction';
 import { startAgain, takeUnclaimedWakes, type DeliveredWake } from '../prisma/store/wakes';
 import { WORKFLOW_TYPE, wakeWorkflowId } from '../workflows/contract';
 import { RECHECK_SIGNAL } from '../workflows/messages';
+import { RUN_STATE } from '../workflows/search-attributes';
 
 const BATCH = 100;
 /** Most open executions that one sweep looks through. */
@@ -21,6 +25,8 @@ export interface ReconcilerTimes {
   readonly unclaimedLimitSeconds: number;
   /** A run open for this long past its time limit is given up. */
   readonly pastLimitMs: number;
+  /** A decision that was not carried out for this long is given up, and its run with it. */
+  readonly carryOutLimitSeconds: number;
   /** An execution still open this long after its run was closed is told to look again. */
   readonly strayGraceSeconds: number;
 }
@@ -29,6 +35,7 @@ export const RECONCILER_TIMES: ReconcilerTimes = {
   lookAgainSeconds: 20,
   unclaimedLimitSeconds: 24 * 60 * 60,
   pastLimitMs: 5 * 60_000,
+  carryOutLimitSeconds: 24 * 60 * 60,
   strayGraceSeconds: 30,
 };
 
@@ -47,10 +54,15 @@ export interface ReconcilePass {
   readonly acted: number;
 }
 
-/** One pass over wakes, runs and stray executions. What fails for one does not keep the others from their ending. */
+/** One pass over held actions, wakes, runs and stray executions. What fails for one does not keep the others from their ending. */
 export async function reconcileOnce(deps: ReconcilerDeps): Promise<ReconcilePass> {
+  const expired = await expireHeldActions(deps.db, BATCH);
   const wakes = await takeUnclaimedWakes(deps.db, BATCH, deps.times.lookAgainSeconds);
-  const runs = await takeDueRuns(deps.db, BATCH, deps.times.lookAgainSeconds);
+  const runs = await takeDueRuns(deps.db, BATCH, {
+    open: deps.times.lookAgainSeconds,
+    decided: CARRY_OUT_SECONDS,
+    parked: PARKED_LOOK_SECONDS,
+  });
   const results = await Promise.allSettled([
     ...wakes.map((wake) => reconcileWake(deps, wake)),
     ...runs.map((run) => reconcileRun(deps, run)),
@@ -59,7 +71,7 @@ export async function reconcileOnce(deps: ReconcilerDeps): Promise<ReconcilePass
   const failure = results.find((result) => result.status === 'rejected');
   const acted = results.reduce((sum, result) => sum + (result.status === 'fulfilled' ? result.value : 0), 0);
   if (failure) throw failure.reason;
-  return { looked: wakes.length + runs.length, acted };
+  return { looked: wakes.length + runs.length, acted: acted + expired };
 }
 
 type Found = 'running' | 'closed' | 'not_found';
@@ -99,16 +111,22 @@ async function reconcileWake(deps: ReconcilerDeps, wake: DeliveredWake & { ageSe
 }
 
 async function reconcileRun(deps: ReconcilerDeps, run: DueRun): Promise<number> {
-  const overdue = run.pastLimitMs > deps.times.pastLimitMs;
+  const overdue =
+    run.pastLimitMs > deps.times.pastLimitMs || (run.decidedSeconds ?? 0) > deps.times.carryOutLimitSeconds;
   const found = await findExecution(deps.client, run.workflowId, run.temporalRunId ?? undefined);
-  if (found === 'running' && !overdue) return 0;
+  if (found === 'running' && !overdue) {
+    if (run.decidedSeconds === null) return 0;
+    await signalAgain(deps.db, run.id);
+    deps.onAction('decision is told again', { run: run.id, workflow: run.workflowId });
+    return 1;
+  }
   if (!(await closeAsLost(deps.db, run.id))) return 0;
   if (found === 'running') {
     await terminate(
       deps.client,
       run.workflowId,
       run.temporalRunId ?? undefined,
-      'the run was open long past its limit',
+      'the run was open long past its limit, or a decision was not carried out',
     );
   }
   deps.onAction('run is lost', { run: run.id, workflow: run.workflowId });
@@ -117,13 +135,28 @@ async function reconcileRun(deps: ReconcilerDeps, run: DueRun): Promise<number> 
 
 // A reset or restored copy, or one whose run was closed elsewhere. Signalled by its own run id, it meets the fence.
 async function sweepStrays(deps: ReconcilerDeps): Promise<number> {
-  const query = `WorkflowType = '${WORKFLOW_TYPE}' AND ExecutionStatus = 'Running' AND TaskQueue = '${deps.taskQueue}'`;
+  // Parked ones would fill every listing: they have a sweep of their own.
+  const query = `${ofRuns(deps)} AND ExecutionStatus = 'Running' AND (${RUN_STATE} != 'parked' OR ${RUN_STATE} IS NULL)`;
   const open: { workflowId: string; temporalRunId: string }[] = [];
   for await (const execution of deps.client.workflow.list({ query, pageSize: 200 })) {
     open.push({ workflowId: execution.workflowId, temporalRunId: execution.runId });
     if (open.length >= SWEEP) break;
   }
   const strays = await takeStrays(deps.db, open, deps.times.strayGraceSeconds, deps.times.lookAgainSeconds);
+  await tellStrays(deps, strays);
+  return strays.length;
+}
+
+/** The executions of our runs, as visibility is asked for them. */
+export function ofRuns({ taskQueue }: Pick<ReconcilerDeps, 'taskQueue'>): string {
+  return `WorkflowType = '${WORKFLOW_TYPE}' AND TaskQueue = '${taskQueue}'`;
+}
+
+/** Tells executions that will never act again to look: each meets the fence, and ends. */
+export async function tellStrays(
+  deps: ReconcilerDeps,
+  strays: readonly { workflowId: string; temporalRunId: string }[],
+): Promise<void> {
   for (const stray of strays) {
     try {
       await deps.client.workflow.getHandle(stray.workflowId, stray.temporalRunId).signal(RECHECK_SIGNAL);
@@ -132,7 +165,6 @@ async function sweepStrays(deps: ReconcilerDeps): Promise<number> {
       if (!(error instanceof WorkflowNotFoundError)) throw error;
     }
   }
-  return strays.length;
 }
 
 // A missing namespace is another error than a missing workflow, and is thrown like an unreachable server.

@@ -1,4 +1,4 @@
-// One worker process: the Temporal worker, a dispatcher, a reconciler, a key tester and a reader of files, started and
+// One worker process: the Temporal worker, its dispatchers, a reconciler, a key tester and a reader of files, started and
 // stopped together.
 
 import type { Logger } from 'pino';
@@ -10,6 +10,7 @@ import { WAKES_CHANNEL } from '../prisma/store/draft';
 import { connectDatabase } from '../prisma/client';
 import { createSecretBox } from '../prisma/secret-box';
 import { KEY_TEST_HINT } from '../prisma/store/model-key-tests';
+import { SIGNALS_HINT } from '../prisma/store/signals';
 import { oldestWaits } from '../prisma/store/wakes';
 import { loadWorkflowBundle, type WorkflowBundle } from './bundle';
 import { databaseTimeouts, type WorkerConfig } from './config';
@@ -18,8 +19,10 @@ import { readFileOnce } from './file-loop';
 import { startHealthServer, type HealthReport } from './health';
 import { createKeyTester } from './key-tester';
 import { createLoop } from './loop';
-import { RECONCILER_TIMES, reconcileOnce } from './reconciler';
+import { createParkedSweep } from './parked-sweep';
+import { RECONCILER_TIMES, reconcileOnce, type ReconcilerDeps } from './reconciler';
 import { requireSearchAttributes } from './search-attributes';
+import { deliverSignals, type SendSignal } from './signal-dispatcher';
 import type { Temporal } from './temporal';
 
 /** A wake older than this, unstarted or unclaimed, is a health warning long before it is lost. */
@@ -46,6 +49,7 @@ export interface WorkerService {
 export interface Seams {
   readonly deps?: (deps: ActivityDeps) => ActivityDeps;
   readonly activities?: (activities: Activities) => Activities;
+  readonly sendSignal?: SendSignal;
   readonly bundle?: WorkflowBundle;
   readonly sinks?: WorkerOptions['sinks'];
 }
@@ -69,6 +73,7 @@ export async function startWorkerService(
     secretBox: createSecretBox(config.masterKeys),
     requestReply,
     timeouts: config.timeouts,
+    holdExpiryMs: config.holdExpiryMs,
     allowedModelHosts: config.allowedModelHosts,
     contextTokens: config.contextTokens,
     logFailure: ({ activity, error }) => log.error({ activity, err: error }, 'activity failed'),
@@ -109,18 +114,37 @@ export async function startWorkerService(
       return pass.full;
     },
   });
+  const signals = createLoop({
+    intervalMs: config.dispatchPollMs,
+    onError: (error) => log.error({ err: error }, 'signal pass failed'),
+    runOnce: async () => {
+      const onSignalFailed = (signal: { runId: string }, error: unknown): void =>
+        log.warn({ run: signal.runId, err: error }, 'signal failed; it is repeated');
+      return (await deliverSignals({ db, client: temporal.client, onSignalFailed }, seams.sendSignal)).full;
+    },
+  });
+  const reconcilerDeps: ReconcilerDeps = {
+    db,
+    client: temporal.client,
+    taskQueue: config.taskQueue,
+    timeLimitMs: config.timeouts.limitMs,
+    times: RECONCILER_TIMES,
+    onAction: (action, ids) => log.warn(ids, action),
+  };
   const reconciler = createLoop({
     intervalMs: config.reconcileMs,
     onError: (error) => log.error({ err: error }, 'reconciler pass failed'),
     runOnce: async () => {
-      await reconcileOnce({
-        db,
-        client: temporal.client,
-        taskQueue: config.taskQueue,
-        timeLimitMs: config.timeouts.limitMs,
-        times: RECONCILER_TIMES,
-        onAction: (action, ids) => log.warn(ids, action),
-      });
+      await reconcileOnce(reconcilerDeps);
+      return false;
+    },
+  });
+  const parked = createParkedSweep(reconcilerDeps);
+  const parkedSweep = createLoop({
+    intervalMs: config.reconcileMs,
+    onError: (error) => log.error({ err: error }, 'sweep of parked runs failed'),
+    runOnce: async () => {
+      await parked.runOnce();
       return false;
     },
   });
@@ -143,9 +167,11 @@ export async function startWorkerService(
   const listener = listenTo(
     config.databaseUrl,
     WAKES_CHANNEL,
-    (payload) => {
-      if (payload === null || payload === KEY_TEST_HINT) keyTester.nudge();
-      if (payload !== KEY_TEST_HINT) dispatcher.nudge();
+    (hint) => {
+      // Null: some may have been missed.
+      if (hint === null || hint === KEY_TEST_HINT) keyTester.nudge();
+      if (hint === null || hint === SIGNALS_HINT) signals.nudge();
+      if (hint !== KEY_TEST_HINT && hint !== SIGNALS_HINT) dispatcher.nudge();
     },
     (reason) => log.warn({ reason }, 'wake listener lost its connection; the poll carries on'),
   );
@@ -164,6 +190,7 @@ export async function startWorkerService(
         oldest_pending_wake_seconds: waits.pendingSeconds,
         oldest_unclaimed_wake_seconds: waits.unclaimedSeconds,
         dispatched_at: dispatcher.lastSuccessAt,
+        signalled_at: signals.lastSuccessAt,
         reconciled_at: reconciler.lastSuccessAt,
       },
     };
@@ -171,8 +198,10 @@ export async function startWorkerService(
   const health = await startHealthServer(config.health, report);
   const running = worker.run();
   dispatcher.start();
+  signals.start();
   keyTester.start();
   reconciler.start();
+  parkedSweep.start();
   files.start();
 
   let stopping: Promise<void> | undefined;
@@ -180,7 +209,8 @@ export async function startWorkerService(
     await listener.stop();
     // A file half read is read again; its process is not waited for.
     stoppingFiles.abort();
-    await Promise.all([dispatcher.stop(), reconciler.stop(), files.stop(), keyTester.stop()]);
+    const loops = [dispatcher, signals, reconciler, parkedSweep, files, keyTester];
+    await Promise.all(loops.map((loop) => loop.stop()));
     if (worker.getState() === 'RUNNING') worker.shutdown();
     await running.catch(() => undefined);
     await health.stop();

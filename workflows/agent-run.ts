@@ -1,7 +1,8 @@
 // One wake carried out: claim, call the model, decide, act step by step, close. Decides only; every effect is an activity.
 //
 //   claimMessage ─▶ callModel ─▶ postReply ─▶ writeMemory ─▶ updateTask… ─▶ sendTask…    the last one closes the run
-//        │              └── no reply, cancelled, timed out, a step that failed ──▶ closeRun
+//        │              │ └─ something needs a yes ─▶ openHeldActions ─▶ parked ⇄ the step whose yes came
+//        │              └── no reply, cancelled, timed out, declined, a step that failed ──▶ closeRun
 //        └── refused, or closed already ──▶ ends having done nothing
 
 import { defineSearchAttributeKey, HandlerUnfinishedPolicy } from '@temporalio/common';
@@ -9,6 +10,7 @@ import {
   ActivityFailure,
   ApplicationFailure,
   CancellationScope,
+  condition,
   defineQuery,
   defineSignal,
   isCancellation,
@@ -17,6 +19,7 @@ import {
   TimeoutFailure,
   upsertSearchAttributes,
 } from '@temporalio/workflow';
+import { startActiveTime, type ActiveTime } from './active-time';
 import {
   FAILURE,
   type AgentRunInput,
@@ -24,17 +27,24 @@ import {
   type ClaimResult,
   type Ending,
   type ModelCallResult,
+  type StepResult,
 } from './contract';
-import { RECHECK_SIGNAL, STATE_QUERY, type RunProgress } from './messages';
-import type { CloseReason } from './policy/ending';
-import { planSteps, stepsToTake, type Step } from './policy/steps';
-import { actingStep, claimMessage, closeRun, findEnding, modelCall } from './proxies';
+import { createDecisions, type Decisions } from './decisions';
+import { DECISION_SIGNAL, RECHECK_SIGNAL, STATE_QUERY, type DecisionNotice, type RunProgress } from './messages';
+import type { CloseReason, StepRecord } from './policy/ending';
+import { nextMove, type Move } from './policy/next-move';
+import { planSteps, type Step } from './policy/steps';
+import { actingStep, claimMessage, closeRun, findEnding, holding, modelCall } from './proxies';
 import { RUN_ENDING, RUN_STATE } from './search-attributes';
 
+const decisionSignal = defineSignal<[DecisionNotice]>(DECISION_SIGNAL);
 const recheckSignal = defineSignal(RECHECK_SIGNAL);
 const stateQuery = defineQuery<RunProgress>(STATE_QUERY);
 const runEnding = defineSearchAttributeKey(RUN_ENDING, 'KEYWORD');
 const runState = defineSearchAttributeKey(RUN_STATE, 'KEYWORD');
+
+const OPEN = [{ key: runState, value: 'open' }];
+const PARKED = [{ key: runState, value: 'parked' }];
 
 type Granted = Extract<ClaimResult, { status: 'granted' }>;
 
@@ -46,6 +56,8 @@ export async function agentRun(input: AgentRunInput): Promise<AgentRunResult> {
     setCurrentDetails(run === null ? at : `${at} · ${run}`);
   };
   setHandler(stateQuery, () => progress);
+  const decisions = createDecisions();
+  setHandler(decisionSignal, (notice) => decisions.hear(notice));
   enter('claiming');
 
   // Outside cancellation: a run cancelled before its claim claims, and then closes as cancelled.
@@ -58,15 +70,12 @@ export async function agentRun(input: AgentRunInput): Promise<AgentRunResult> {
       return ended(claim.run, claim.ending);
     case 'granted':
       enter('claimed', claim.run);
-      return carryOut(claim, enter);
+      return carryOut(claim, decisions, enter);
   }
 }
 
-async function carryOut(claim: Granted, enter: (at: string) => void): Promise<AgentRunResult> {
-  // Counted from here by the workflow's clock, which replays: the activities' own time-outs carry the limit, no timer.
-  const deadline = Date.now() + claim.t.limitMs;
-  const leftMs = (): number => Math.max(1, deadline - Date.now());
-
+async function carryOut(claim: Granted, decisions: Decisions, enter: (at: string) => void): Promise<AgentRunResult> {
+  const time = startActiveTime(claim.t.limitMs);
   let current: string | undefined;
   let reason: CloseReason;
   const work = new CancellationScope();
@@ -93,16 +102,15 @@ async function carryOut(claim: Granted, enter: (at: string) => void): Promise<Ag
   try {
     const ending = await work.run(async () => {
       enter('calling the model');
-      const call = await modelCall(claim.t, leftMs()).callModel({ run: claim.run });
+      const call = await modelCall(claim.t, time.leftMs()).callModel({ run: claim.run });
       switch (call.status) {
         case 'closed':
           return call.ending;
         case 'settled':
           return undefined;
         case 'reply':
-          return takeSteps(claim, call, leftMs, (step) => {
-            current = step.key;
-            enter(step.key);
+          return takeSteps({ claim, call, time, decisions, enter }, (step) => {
+            current = step;
           });
       }
     });
@@ -110,7 +118,7 @@ async function carryOut(claim: Granted, enter: (at: string) => void): Promise<Ag
     reason = { kind: 'ended' };
   } catch (error) {
     if (isFenced(error, 'not_mine')) return fenced(claim.run, 'not_mine');
-    reason = reasonOf(error, current, Date.now() >= deadline);
+    reason = reasonOf(error, current, time.isOver());
   }
   enter('closing');
   try {
@@ -122,21 +130,66 @@ async function carryOut(claim: Granted, enter: (at: string) => void): Promise<Ag
   }
 }
 
-/** Returns the run's ending if a step closed it, undefined when there was nothing (more) to do. */
-async function takeSteps(
-  claim: Granted,
-  call: Extract<ModelCallResult, { status: 'reply' }>,
-  leftMs: () => number,
-  onStep: (step: Step) => void,
-): Promise<Ending | undefined> {
-  for (const step of stepsToTake(planSteps(call.declared), call.rights)) {
-    onStep(step);
-    const activities = actingStep(claim.onCrash, claim.t, leftMs(), step.key);
-    const input = { run: claim.run, step: step.key };
-    const outcome = await callStep(activities, step, input);
-    if (outcome.ending !== undefined) return outcome.ending;
+interface Work {
+  readonly claim: Granted;
+  readonly call: Extract<ModelCallResult, { status: 'reply' }>;
+  readonly time: ActiveTime;
+  readonly decisions: Decisions;
+  readonly enter: (at: string) => void;
+}
+
+/**
+ * Returns the run's ending if a step closed it, undefined when there was nothing (more) to do.
+ *
+ * `onStep` is told which step is under way, and undefined when none is.
+ */
+async function takeSteps(work: Work, onStep: (step: string | undefined) => void): Promise<Ending | undefined> {
+  const { claim, call, time, decisions, enter } = work;
+  const { run } = claim;
+  const steps = planSteps(call.declared);
+  const done: StepRecord[] = [];
+  if (call.holds === true) enter('opening holds');
+  const opened = call.holds === true ? await holding(claim.t, time.leftMs()).openHeldActions({ run }) : [];
+  const next = (): Move => nextMove(steps, call.rights, done, decisions.applyTo(opened));
+  for (;;) {
+    const move = next();
+    switch (move.kind) {
+      case 'close':
+        return undefined;
+      case 'wait':
+        onStep(undefined);
+        await park(work, () => next().kind !== 'wait');
+        break;
+      case 'act': {
+        const { key } = move.step;
+        onStep(key);
+        enter(key);
+        const activities = actingStep(claim.onCrash, claim.t, time.leftMs(), key);
+        const outcome = await callStep(activities, move.step, { run, step: key });
+        if (outcome.ending !== undefined) return outcome.ending;
+        // It met no yes, whatever the workflow was told, and wrote nothing.
+        if (isWithoutYes(outcome.state)) decisions.correct(key, outcome.state);
+        else done.push({ key, state: outcome.state, code: null });
+      }
+    }
   }
-  return undefined;
+}
+
+function isWithoutYes(state: StepResult['state']): state is 'held' | 'declined' | 'expired' {
+  return state === 'held' || state === 'declined' || state === 'expired';
+}
+
+/** Waits until somebody decides, and holds nothing while it does: no timer, no activity, no worker. */
+async function park({ time, enter }: Work, isOver: () => boolean): Promise<void> {
+  enter('parked: waiting for a decision');
+  upsertSearchAttributes(PARKED);
+  time.park();
+  try {
+    await condition(isOver);
+  } finally {
+    time.goOn();
+  }
+  upsertSearchAttributes(OPEN);
 }
 
 function callStep(activities: ReturnType<typeof actingStep>, step: Step, input: { run: string; step: string }) {

@@ -55,6 +55,33 @@ export type Ending = (typeof ENDINGS)[number];
 export const STEP_STATES = ['done', 'failed', 'declined', 'expired', 'refused', 'superseded', 'not_reached'] as const;
 export type StepState = (typeof STEP_STATES)[number];
 
+/**
+ * States of a held action.
+ *
+ *   held ──yes──▶ approved ──its step──▶ executed | superseded | failed
+ *     ├──no──▶ declined
+ *     ├──its time is over──▶ expired
+ *     └──the run ended otherwise──▶ superseded
+ */
+export const HELD_ACTION_STATES = [
+  'held',
+  'approved',
+  'declined',
+  'expired',
+  'superseded',
+  'executed',
+  'failed',
+] as const;
+export type HeldActionState = (typeof HELD_ACTION_STATES)[number];
+
+/** What a person can say to a held action. */
+export const DECISIONS = ['approve', 'decline'] as const;
+export type Decision = (typeof DECISIONS)[number];
+
+/** Why a workflow is signalled: an action of its run was decided, or it is to look again whether its run is still open. */
+export const RUN_SIGNAL_KINDS = ['decision', 'recheck'] as const;
+export type RunSignalKind = (typeof RUN_SIGNAL_KINDS)[number];
+
 export const MEMORY_CATEGORIES = ['decision', 'requirement', 'dependency', 'fact', 'other'] as const;
 export type MemoryCategory = (typeof MEMORY_CATEGORIES)[number];
 
@@ -110,6 +137,13 @@ export interface DeclaredReply {
   readonly task_updates: readonly DeclaredTaskUpdate[];
   readonly tasks_to_send: readonly DeclaredTaskSend[];
 }
+
+/** One action of a reply by itself, as it is frozen and carried out. */
+export type DeclaredAction =
+  | { readonly kind: 'reply'; readonly text: string }
+  | ({ readonly kind: 'memory' } & DeclaredMemory)
+  | ({ readonly kind: 'task_update' } & DeclaredTaskUpdate)
+  | ({ readonly kind: 'task_send' } & DeclaredTaskSend);
 
 /** Why a provider's answer means that asking again may help. */
 export const RETRY_CODES = [
@@ -181,13 +215,16 @@ export type ModelCallResult =
       readonly sha256: string;
       readonly declared: readonly ActionKind[];
       readonly rights: Rights;
+      /** Something declared needs a yes: the holds are to be opened. Absent from histories older than held actions. */
+      readonly holds?: true;
     }
   /** No reply came, and none will: the ledger says why. */
   | { readonly status: 'settled' }
   | { readonly status: 'closed'; readonly ending: Ending };
 
 export interface StepResult {
-  readonly state: StepState;
+  /** `held`: nothing was done, because nobody has said yes to it. */
+  readonly state: StepState | 'held';
   /** The run's ending, when this step was its last. */
   readonly ending?: Ending;
 }

@@ -8,6 +8,7 @@ type Claim = Pick<Activities, 'claimMessage'>;
 type Close = Pick<Activities, 'closeRun'>;
 type Look = Pick<Activities, 'findEnding'>;
 type Model = Pick<Activities, 'callModel'>;
+type Hold = Pick<Activities, 'openHeldActions'>;
 type Acting = Pick<Activities, 'postReply' | 'writeMemory' | 'updateTask' | 'sendTask'>;
 
 /**
@@ -44,6 +45,20 @@ export function modelCall(timeouts: RunTimeouts, leftMs: number): Model {
     heartbeatTimeout: timeouts.heartbeatMs,
     retry: { initialInterval: '2s', backoffCoefficient: 4, maximumInterval: '8s' },
     summary: 'model call',
+  });
+}
+
+/**
+ * Opening the holds, within what is left of the time limit. Retried under both policies until Postgres answers: it is keyed,
+ * and changes nothing in the room.
+ */
+export function holding(timeouts: RunTimeouts, leftMs: number): Hold {
+  return proxyActivities<Hold>({
+    startToCloseTimeout: timeouts.stepMs,
+    scheduleToCloseTimeout: leftMs,
+    cancellationType,
+    retry: { initialInterval: '1s', backoffCoefficient: 2, maximumInterval: '5s' },
+    summary: 'hold',
   });
 }
 

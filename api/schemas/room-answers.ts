@@ -5,7 +5,9 @@ import { z } from 'zod';
 import type { RoomEventType } from '../../prisma/store/draft';
 import {
   ACTION_KINDS,
+  DECISIONS,
   ENDINGS,
+  HELD_ACTION_STATES,
   MEMORY_CATEGORIES,
   MEMORY_VISIBILITIES,
   ON_CRASH,
@@ -17,7 +19,7 @@ import {
 } from '../../workflows/contract';
 import { shownFile } from './file-answers';
 import { runUsage, tokens } from './usage-answers';
-import { at, author, count, publicRosterEntry, shownId, shownMember, shownRights } from './answers';
+import { at, author, count, publicRosterEntry, shownId, shownMember, shownRights, shownRoom } from './answers';
 
 export const shownMessage = z
   .object({
@@ -157,6 +159,9 @@ const listedRunShape = {
   retry_at: at.nullable(),
   cancelled: z.object({ by: z.string(), why: z.string() }).nullable(),
   fenced_count: count,
+  parked_at: at.nullable(),
+  parked_ms: count,
+  held_actions: z.array(z.object({ id: shownId('held'), step: z.string(), state: z.enum(HELD_ACTION_STATES) })),
   temporal: z.object({ workflow_id: z.string(), run_id: z.string().nullable() }),
   steps: z.array(
     z.object({
@@ -193,7 +198,6 @@ export const shownRun = z.union([
   publicRun,
 ]);
 
-const anything = z.record(z.string(), z.unknown());
 const DATA: Readonly<Record<RoomEventType, z.ZodType>> = {
   message: shownMessage,
   task: shownTask,
@@ -220,8 +224,8 @@ const DATA: Readonly<Record<RoomEventType, z.ZodType>> = {
     ending: z.enum(ENDINGS),
     posted: shownId('msg').nullable(),
   }),
-  room_paused: anything,
-  room_resumed: anything,
+  room_paused: z.object({ room: shownId('room') }),
+  room_resumed: z.object({ room: shownId('room') }),
   room_closed: z.object({ room: shownId('room') }),
   redacted: z.object({ subject: z.string(), kind: z.enum(['message', 'task', 'response', 'memory', 'file']) }),
 };
@@ -255,6 +259,40 @@ export const shownFeedEvent = z
   )
   .meta({ id: 'FeedEvent' });
 
+/** An action that waits for its company's yes, as that company sees it. */
+export const shownHeldAction = z
+  .object({
+    id: shownId('held'),
+    room: shownId('room'),
+    agent: shownId('agent'),
+    run: shownId('run'),
+    message: shownId('msg'),
+    step: z.string(),
+    kind: z.enum(ACTION_KINDS),
+    state: z.enum(HELD_ACTION_STATES),
+    action: z
+      .object({ kind: z.enum(ACTION_KINDS) })
+      .catchall(z.unknown())
+      .nullable(),
+    hash: z.string(),
+    opened_at: at,
+    expires_at: at,
+    changed_at: at,
+    decision: z.enum(DECISIONS).nullable(),
+    decided_by: z.object({ id: shownId('key'), name: z.string() }).nullable(),
+    decided_at: at.nullable(),
+    run_state: z.enum(['open', 'closed']),
+    run_ending: z.enum(ENDINGS).nullable(),
+  })
+  .meta({ id: 'HeldAction', description: 'A decision names `hash`. `action` is null once it was redacted.' });
+
+export const pausedRoom = z
+  .object({
+    ...shownRoom.shape,
+    in_flight: z.array(z.object({ run: shownId('run'), agent: shownId('agent'), message: shownId('msg') })),
+  })
+  .meta({ id: 'PausedRoom', description: '`in_flight`: the runs that had begun, and go on.' });
+
 export const postedEvent = z
   .object({
     seq: z.int().min(1),
@@ -271,4 +309,5 @@ export const postedEvent = z
     ),
   })
   .meta({ id: 'PostedEvent', description: '`id` is of the message, task or memory entry that the event is about.' });
+export const askedAgain = z.object({ ...postedEvent.shape, refers_to: shownId('msg') }).meta({ id: 'AskedAgain' });
 export const postedEvents = z.union([postedEvent, z.array(postedEvent)]);

@@ -2,9 +2,11 @@
 
 import type { Ending } from '../../workflows/contract';
 import { computeEnding, type CloseReason, type RequestRecord, type StepRecord } from '../../workflows/policy/ending';
+import type { HoldRecord } from '../../workflows/policy/next-move';
 import { declaredKinds, planSteps, type Step } from '../../workflows/policy/steps';
 import { settlement } from './budgets';
 import type { RoomDraft } from './draft';
+import { loadHolds, supersedeHeldActions } from './held-actions';
 import type { LockedRun } from './runs';
 import type { SqlTx } from './transaction';
 
@@ -16,8 +18,9 @@ export interface RecordedStep extends StepRecord {
  * Closes a run and stages its `run_ended` event, and returns its ending.
  *
  * Computed from what Postgres holds, plus the closer's reason; never from what a workflow believes. Erases the rendered
- * context, marks requests that nobody answered and settles what the run's wake reserved of budgets. `last` is the step that
- * the caller has just done: its row is written here, in the same statement, beside those of the steps that had none.
+ * context, marks requests that nobody answered, supersedes every action that still waits, and settles what the run's wake
+ * reserved of budgets. `last` is the step that the caller has just done: its row is written here, in the same statement,
+ * beside those of the steps that had none.
  */
 export async function closeLockedRun(
   tx: SqlTx,
@@ -25,20 +28,30 @@ export async function closeLockedRun(
   run: LockedRun,
   reason: CloseReason,
   cancelled: { by: string; why: string } | null,
-  last?: { readonly step: Step; readonly record: RecordedStep; readonly before: readonly RecordedStep[] },
+  last?: {
+    readonly step: Step;
+    readonly record: RecordedStep;
+    readonly before: readonly RecordedStep[];
+    readonly holds: readonly HoldRecord[];
+  },
 ): Promise<Ending> {
   const done = last ? [...last.before, last.record] : await loadSteps(tx, run.id);
+  const holds = last?.holds ?? (await loadHolds(tx, run));
   const requests = run.reply === null ? await loadRequests(tx, run.id) : { records: [], limit: 0, retryAt: null };
   const { ending, code, missing } = computeEnding(
     {
       steps: run.reply === null ? null : planSteps(declaredKinds(run.reply)),
       rights: run.rights,
       done,
+      holds,
       requests: requests.records,
       ...(requests.limit > 0 ? { requestsLimit: requests.limit } : {}),
     },
     reason,
   );
+  if (holds.some((hold) => hold.state === 'held' || hold.state === 'approved')) {
+    await supersedeHeldActions(tx, run.id, reason.kind === 'failed' ? (reason.step ?? null) : null);
+  }
   const rows = missing.map(({ step, ...record }) => stepColumns(step, { ...record, effectId: null }));
   if (last) rows.push(stepColumns(last.step, last.record));
   await tx.$executeRaw`
@@ -53,6 +66,8 @@ export async function closeLockedRun(
     ), settled AS (${settlement(run)}
     )
     UPDATE runs SET state = 'closed', ending = ${ending}, code = ${code}, closed_at = clock_timestamp(), context = NULL,
+                    parked_at = NULL, decided_at = NULL, due_at = clock_timestamp(),
+                    parked_ms = parked_ms + coalesce(extract(epoch FROM clock_timestamp() - parked_at) * 1000, 0)::bigint,
                     cancelled_by = ${cancelled?.by ?? null}, cancel_reason = ${cancelled?.why ?? null},
                     retry_at = ${ending === 'busy' ? requests.retryAt : null}
     WHERE id = ${run.id}`;

@@ -24,11 +24,22 @@ export class NotFound extends Error {
 /** The state is another one; the caller re-reads. */
 export class Conflict extends Error {
   override readonly name = 'Conflict';
+  /** Which state it is in, where that is one of a closed set. */
+  readonly state: string | undefined;
+  constructor(message: string, state?: string) {
+    super(message);
+    this.state = state;
+  }
 }
 
 /** It was there, and its time has passed. */
 export class Gone extends Error {
   override readonly name = 'Gone';
+  readonly state: string | undefined;
+  constructor(message: string, state?: string) {
+    super(message);
+    this.state = state;
+  }
 }
 
 /** A search that was stopped at its time limit. The caller asks for less. */

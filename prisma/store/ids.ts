@@ -18,7 +18,9 @@ export type IdPrefix =
   | 'run'
   | 'audit'
   | 'file'
-  | 'psg';
+  | 'psg'
+  | 'held'
+  | 'sig';
 
 /** A new id such as `msg_01kb7q…`, unique without asking anyone. */
 export function newId(prefix: IdPrefix): string {

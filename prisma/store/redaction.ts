@@ -127,7 +127,7 @@ async function eraseFromEvents(tx: Tx, events: Prisma.Sql, erased: Record<string
 }
 
 // What runs hold of it: the context of those still open, which the next request then reads anew, and the stored reply of the
-// run that wrote it.
+// run that wrote it, with the action as it was held.
 async function eraseFromRuns(tx: Tx, roomId: string, target: Target): Promise<void> {
   await tx.$executeRaw`
     UPDATE runs SET context = NULL,
@@ -140,6 +140,15 @@ async function eraseFromRuns(tx: Tx, roomId: string, target: Target): Promise<vo
   const steps = await tx.runStep.findMany({ where: { runId: target.runId, effectId: wrote, state: 'done' } });
   const erased = steps.reduce((left, step) => withoutStep(left, step.stepKey, target.kind), reply);
   await tx.$executeRaw`UPDATE runs SET reply = ${JSON.stringify(erased)}::jsonb WHERE id = ${target.runId}`;
+  const frozen = steps.filter((step) => withoutStep(reply, step.stepKey, target.kind) !== reply);
+  // With the answers that showed it: a decision told again is answered from the action's row.
+  await tx.$executeRaw`
+    WITH held AS (
+      UPDATE held_actions SET action = NULL
+      WHERE run_id = ${target.runId} AND step_key = ANY(${frozen.map((step) => step.stepKey)}::text[])
+      RETURNING id
+    )
+    DELETE FROM stored_answers WHERE subject_id IN (SELECT id FROM held)`;
 }
 
 // The same declared actions, so that the steps of a run that is still open stay what they were.

@@ -23,6 +23,7 @@ export interface RunFilter {
 const LEDGER = {
   steps: { orderBy: { position: 'asc' } },
   requests: { orderBy: { number: 'asc' } },
+  held: { orderBy: { id: 'asc' }, select: { id: true, stepKey: true, state: true } },
 } satisfies Prisma.RunInclude;
 
 // Content, and the weight of a list: neither is read where it is not shown.
@@ -65,13 +66,14 @@ export async function loadRun(
   runId: string,
   prices: PriceTable,
 ): Promise<Record<string, unknown>> {
-  const run = await reader.run.findFirst({
-    where: { id: runId, room: roomsOf(viewer) },
-    include: LEDGER,
-    omit: SHOWN,
-  });
+  const run = await reader.run.findFirst({ where: { id: runId, room: roomsOf(viewer) }, omit: SHOWN });
   if (!run) throw new NotFound('no such run');
-  return runResource(run, viewer, prices);
+  // One after the other: in a transaction, Prisma would send what it includes at once over the one connection.
+  const where = { runId };
+  const steps = await reader.runStep.findMany({ where, ...LEDGER.steps });
+  const requests = await reader.modelRequest.findMany({ where, ...LEDGER.requests });
+  const held = await reader.heldAction.findMany({ where, ...LEDGER.held });
+  return runResource({ ...run, steps, requests, held }, viewer, prices);
 }
 
 function runResource(run: ListedRun | ShownRun, viewer: Viewer, prices: PriceTable): Record<string, unknown> {
@@ -104,6 +106,9 @@ function runResource(run: ListedRun | ShownRun, viewer: Viewer, prices: PriceTab
     retry_at: run.retryAt?.toISOString() ?? null,
     cancelled: run.cancelledBy === null ? null : { by: run.cancelledBy, why: run.cancelReason },
     fenced_count: run.fencedCount,
+    parked_at: run.parkedAt?.toISOString() ?? null,
+    parked_ms: Number(run.parkedMs),
+    held_actions: run.held.map((held) => ({ id: held.id, step: held.stepKey, state: held.state })),
     temporal: { workflow_id: run.workflowId, run_id: run.temporalRunId },
     steps: run.steps.map((step) => ({
       key: step.stepKey,

@@ -3,16 +3,26 @@
 //   lock membership and roster, then the run's row where the Temporal run id is mine   no row → Fenced: not_mine
 //   has this step a row already → return what it recorded, also when the run is closed
 //   is the run closed → Fenced: closed
+//   does it need a yes that it has not → nothing
 //   re-check → superseded · effect · step row · close, if nothing is left · room events and wakes last · commit
 
-import type { ActionKind, DeclaredReply, Ending, OnCrash, Rights, StepState } from '../../workflows/contract';
+import type {
+  ActionKind,
+  DeclaredAction,
+  DeclaredReply,
+  Ending,
+  OnCrash,
+  Rights,
+  StepState,
+} from '../../workflows/contract';
 import type { CloseReason, StepRecord } from '../../workflows/policy/ending';
-import { nothingLeftToDo } from '../../workflows/policy/ending';
-import { declaredKinds, planSteps, type Step } from '../../workflows/policy/steps';
+import { nextMove, type HoldRecord } from '../../workflows/policy/next-move';
+import { actionOf, declaredKinds, planSteps, type Step } from '../../workflows/policy/steps';
 import type { Execution } from './claims';
 import { closeLockedRun, insertStep, type RecordedStep } from './closing';
 import { RoomDraft, type Author } from './draft';
 import { Fenced } from './errors';
+import { loadFrozen, recordStanding, settleApproved } from './held-actions';
 import { rightsOf, type RoomForWrite } from './roster';
 import { inStatement, inSqlTransaction, type Db, type SqlTx } from './transaction';
 
@@ -53,12 +63,14 @@ export type StepEffect = (context: {
   draft: RoomDraft;
   run: LockedRun;
   around: Surroundings;
-  reply: DeclaredReply;
-  step: Step;
+  action: DeclaredAction;
+  /** Somebody said yes to it some time ago: what it is about must still stand. */
+  wasHeld: boolean;
 }) => Promise<Effect>;
 
 export interface StepOutcome {
-  readonly state: StepState;
+  /** `held`: it did nothing, because there is no yes to it. */
+  readonly state: StepState | 'held';
   readonly code: string | null;
   /** The run's ending, when this step was its last. */
   readonly ending: Ending | null;
@@ -82,31 +94,45 @@ export async function actOnce(
   const act = async (tx: SqlTx): Promise<StepOutcome | 'not_mine'> => {
     const own = await lockOwnRunAndSurroundings(tx, execution, runId);
     if (!own) return 'not_mine';
-    const { run, around, done } = own;
+    const { run, around, done, holds } = own;
     const recorded = done.find((record) => record.key === stepKey);
     if (recorded) return { state: recorded.state, code: recorded.code, ending: run.ending };
     if (run.state === 'closed') throw new Fenced('closed');
-    if (run.reply === null || run.rights === null) throw new Error('a step acts before a reply is stored');
-    const steps = planSteps(declaredKinds(run.reply));
+    const { reply, rights } = run;
+    if (reply === null || rights === null) throw new Error('a step acts before a reply is stored');
+    const steps = planSteps(declaredKinds(reply));
     const step = steps.find((planned) => planned.key === stepKey);
     if (!step) throw new Error('the stored reply declares no such step');
+    const hold = holds.find((each) => each.key === stepKey);
+    if (hold && hold.state !== 'approved') return { state: withoutYes(hold), code: null, ending: null };
 
     const draft = new RoomDraft(run.roomId);
-    const superseded = recheck(step, steps, done, around);
-    const came: Effect = superseded
-      ? { state: 'superseded', code: superseded }
-      : await effect({ tx, draft, run, around, reply: run.reply, step });
+    const action = hold ? await loadFrozen(tx, run.id, stepKey) : actionOf(reply, step);
+    const superseded = recheck(step, steps, done, around, hold) ?? (action === null ? 'not_as_frozen' : undefined);
+    const came: Effect =
+      superseded !== undefined || action === null
+        ? { state: 'superseded', code: superseded ?? 'not_as_frozen' }
+        : await effect({ tx, draft, run, around, action, wasHeld: hold !== undefined });
     const record = {
       key: stepKey,
       state: came.state,
       code: came.state === 'done' ? null : came.code,
       effectId: came.state === 'done' ? came.effectId : null,
     };
+    if (hold) await settleApproved(tx, run.id, stepKey, HELD_ACTION_AFTER[came.state]);
+    const left = holds.filter((each) => each !== hold);
+    const move = nextMove(steps, rights, [...done, record], left);
     let ending: Ending | null = null;
-    if (nothingLeftToDo(steps, run.rights, [...done, record])) {
-      ending = await closeLockedRun(tx, draft, run, { kind: 'ended' }, null, { step, record, before: done });
+    if (move.kind === 'close') {
+      ending = await closeLockedRun(tx, draft, run, { kind: 'ended' }, null, {
+        step,
+        record,
+        before: done,
+        holds: left,
+      });
     } else {
       await insertStep(tx, run.id, step, record);
+      if (holds.length > 0) await recordStanding(tx, run.id, move, rights);
     }
     await draft.append(tx);
     return { state: record.state, code: record.code, ending };
@@ -114,6 +140,28 @@ export async function actOnce(
   const outcome = await inSqlTransaction(db, act, giveUpAt);
   if (outcome === 'not_mine') return refuseStranger(db, runId);
   return outcome;
+}
+
+const HELD_ACTION_AFTER: Readonly<Record<Effect['state'], 'executed' | 'superseded' | 'failed'>> = {
+  done: 'executed',
+  superseded: 'superseded',
+  refused: 'failed',
+  failed: 'failed',
+};
+
+/** What a step without its yes says: it was told of one that is not there. */
+function withoutYes(hold: HoldRecord): 'held' | 'declined' | 'expired' {
+  switch (hold.state) {
+    case 'held':
+    case 'declined':
+    case 'expired':
+      return hold.state;
+    case 'approved':
+    case 'superseded':
+    case 'executed':
+    case 'failed':
+      throw new Error('an action of an open run has ended without its step');
+  }
 }
 
 /**
@@ -194,6 +242,8 @@ export interface OwnRun {
   readonly run: LockedRun;
   readonly around: Surroundings;
   readonly done: readonly RecordedStep[];
+  /** Those decided first before the others. */
+  readonly holds: readonly HoldRecord[];
 }
 
 /**
@@ -226,7 +276,10 @@ export async function lockOwnRunAndSurroundings(
            ra.right_task_send AS "rightTaskSend",
            (SELECT coalesce(jsonb_agg(jsonb_build_object('key', s.step_key, 'state', s.state, 'code', s.code,
                                                          'effectId', s.effect_id)), '[]')
-            FROM run_steps s WHERE s.run_id = runs.id) AS done
+            FROM run_steps s WHERE s.run_id = runs.id) AS done,
+           (SELECT coalesce(jsonb_agg(jsonb_build_object('key', h.step_key, 'state', h.state)
+                                      ORDER BY h.decided_at, h.id), '[]')
+            FROM held_actions h WHERE h.run_id = runs.id) AS holds
     FROM runs
     JOIN rooms r ON r.id = runs.room_id
     JOIN agents a ON a.id = runs.agent_id
@@ -251,6 +304,7 @@ export async function lockOwnRunAndSurroundings(
       gone: row.roomClosed ? 'room_closed' : row.isMember && row.onRoster ? null : 'not_a_member',
     },
     done: row.done,
+    holds: row.holds,
   };
 }
 
@@ -267,6 +321,7 @@ interface OwnRunRow extends LockedRun {
   readonly rightTaskUpdate: string;
   readonly rightTaskSend: string;
   readonly done: readonly RecordedStep[];
+  readonly holds: readonly HoldRecord[];
 }
 
 // What was decided when the reply came is checked again where it takes effect: nothing may have become stricter.
@@ -275,10 +330,13 @@ function recheck(
   steps: readonly Step[],
   done: readonly StepRecord[],
   around: Surroundings,
+  hold: HoldRecord | undefined,
 ): string | undefined {
   if (around.gone !== null) return around.gone;
   const kind: ActionKind = step.kind;
-  if (around.rights[kind] !== 'go') return 'right_revoked';
+  // A yes stands for as long as the right would still ask for one.
+  const right = around.rights[kind];
+  if (right === 'refuse' || (right === 'hold' && hold === undefined)) return 'right_revoked';
   const declaresReply = steps.some((planned) => planned.kind === 'reply');
   const replied = done.some((record) => record.key === 'reply' && record.state === 'done');
   if (kind !== 'reply' && declaresReply && !replied) return 'reply_not_posted';

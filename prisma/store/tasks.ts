@@ -127,6 +127,8 @@ export async function respondToTask(
     result: string;
     hop: number;
     runId: string | null;
+    /** Not where it has been answered by now, and could be answered anew. */
+    onlyWhileOpen?: boolean;
   },
 ): Promise<StagedMessage> {
   const task = await lockTask(tx, room.id, response.taskId);
@@ -134,6 +136,7 @@ export async function respondToTask(
     throw new NotAllowed('only the agent that the task was sent to may respond');
   }
   if (task.verdict !== null) throw new Conflict('the task has its verdict');
+  if (response.onlyWhileOpen === true && !isOpen(task)) throw new Conflict('the task has been answered');
   const messageId = { current: '' };
   const updated = { ...task, state: response.state, result: response.result, respondedAt: await clock(tx) };
   const sender = task.senderKind === 'agent' ? task.senderId : null;

@@ -1,7 +1,8 @@
 // `npm run bench`: what a run costs, and how it compares. `--quick` for less than a minute, `--json FILE` for all numbers,
-// `--no-room-size` without the large room, `--only-room-size` with nothing else.
+// `--parked N` for another number of runs that wait, `--no-room-size` without the large room, `--only-room-size` with nothing else.
 //
-//   start everything → warm up → idle → wake to reply → per run → runs a second → API → a large room → print → stop everything
+//   start everything → warm up → idle → wake to reply → per run → runs a second → API → parked runs → a large room → print →
+//   stop everything
 //
 // Exit code 0 when it measured, whatever the numbers are; 1 when it could not; 130 when it was interrupted.
 
@@ -12,6 +13,7 @@ import { driveBare, driveRun } from './drive';
 import { startGround, type Ground } from './ground';
 import { measureLatency } from './latency';
 import { describeMachine, readVersions } from './machine';
+import { measureParked } from './parked';
 import { measureIdle, measurePerRun } from './per-run';
 import { createProgress, type Progress } from './progress';
 import { print, printRoomSizes, toJson, type Measured } from './report';
@@ -27,6 +29,7 @@ interface Scale {
   readonly perRun: { readonly rounds: number; readonly runs: number };
   readonly throughput: { readonly rounds: number; readonly runs: number; readonly mostMs: number };
   readonly apiMs: number;
+  readonly parked: number;
   readonly roomSize: { readonly messages: number; readonly memory: number; readonly rounds: number };
 }
 
@@ -37,6 +40,7 @@ const WHOLE: Scale = {
   perRun: { rounds: 3, runs: 12 },
   throughput: { rounds: 3, runs: 120, mostMs: 20_000 },
   apiMs: 5_000,
+  parked: 1_000,
   roomSize: { messages: 1_000_000, memory: 100_000, rounds: 60 },
 };
 
@@ -47,6 +51,7 @@ const QUICK: Scale = {
   perRun: { rounds: 1, runs: 10 },
   throughput: { rounds: 1, runs: 30, mostMs: 10_000 },
   apiMs: 2_000,
+  parked: 50,
   roomSize: { messages: 20_000, memory: 10_000, rounds: 20 },
 };
 
@@ -57,11 +62,15 @@ async function main(): Promise<number> {
     options: {
       quick: { type: 'boolean', default: false },
       json: { type: 'string' },
+      parked: { type: 'string' },
       'no-room-size': { type: 'boolean', default: false },
       'only-room-size': { type: 'boolean', default: false },
     },
   });
-  const scale = values.quick ? QUICK : WHOLE;
+  const chosen = values.quick ? QUICK : WHOLE;
+  const parked = Number(values.parked ?? chosen.parked);
+  if (!Number.isInteger(parked) || parked < 1) throw new Error('--parked is a whole number above 0');
+  const scale = { ...chosen, parked };
   const say = (line: string): void => console.log(line);
   const progress = createProgress(say);
   const abort = new AbortController();
@@ -131,6 +140,7 @@ async function measure(ground: Ground, scale: Scale, progress: Progress, started
   const perRun = await measurePerRun(ground, sides, idle, scale.perRun, progress);
   const throughput = await measureThroughput(ground, sides, { ...scale.throughput, inFlight: IN_FLIGHT }, progress);
   const apiEvents = await measureApiEvents(ground, sides, scale.apiMs, progress);
+  const parked = await measureParked(ground, scale.parked, scale.idleSeconds, progress);
   return {
     machine: describeMachine(),
     versions: await readVersions(ground),
@@ -139,6 +149,7 @@ async function measure(ground: Ground, scale: Scale, progress: Progress, started
     perRun,
     idle,
     apiEvents,
+    parked,
     seconds: (Date.now() - startedAt) / 1_000,
   };
 }

@@ -3,6 +3,7 @@
 import type { ApiEvents } from './api-events';
 import type { Latency } from './latency';
 import type { Machine } from './machine';
+import type { Parked } from './parked';
 import type { Idle, PerRun } from './per-run';
 import type { RoomSizes } from './room-size';
 import type { SideName } from './sides';
@@ -18,6 +19,7 @@ export interface Measured {
   readonly perRun: Readonly<Record<SideName, PerRun>>;
   readonly idle: Idle;
   readonly apiEvents: readonly ApiEvents[];
+  readonly parked: Parked;
   readonly seconds: number;
 }
 
@@ -32,7 +34,7 @@ const GOALS = {
 } as const;
 
 export function toJson(measured: Measured): Record<string, unknown> {
-  const { machine, versions, latency, throughput, perRun, idle, apiEvents, seconds } = measured;
+  const { machine, versions, latency, throughput, perRun, idle, apiEvents, parked, seconds } = measured;
   const { activities, history_events, history_bytes, statements } = perRun.ours;
   return {
     machine,
@@ -42,6 +44,7 @@ export function toJson(measured: Measured): Record<string, unknown> {
       runs_per_second_vs_seven: round(throughput.ratio),
     },
     per_run: { activities, history_events, history_bytes, statements },
+    parked,
     raw: { wake_to_reply: latency, throughput, per_run: perRun, idle, api_events: apiEvents, seconds },
   };
 }
@@ -145,6 +148,24 @@ export function print(measured: Measured, say: (line: string) => void): void {
       one.cpu_ms_per_event.postgres ?? '-',
     ]),
   ]);
+  const { parked } = measured;
+  say('');
+  say(`${parked.runs} runs that wait for a yes, on one worker`);
+  table(say, [
+    ['worker', 'MB', 'connections', 'CPU ms/s'],
+    ...(['none', 'parked', 'restarted'] as const).map((when) => {
+      const { rss_mb, connections, worker_cpu } = parked[when];
+      return [when, rss_mb ?? '-', connections, worker_cpu ?? '-'];
+    }),
+  ]);
+  say(
+    `  of a sample: ${parked.pending_activities} activities pending, ${parked.timers} timers, ` +
+      `${parked.events_by_restart} history events by the restart`,
+  );
+  say(
+    `  all decided at once: carried out within ${parked.decided_and_done_seconds} s, ${parked.carried_out} once, ` +
+      `${parked.carried_out_twice} more than once`,
+  );
   say('');
   const idleCpu = idle.cpu_ms_per_second;
   say(

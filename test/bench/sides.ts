@@ -13,6 +13,8 @@ export type SideName = 'ours' | 'seven' | 'bare';
 
 const WORKER_MAIN = join(__dirname, '..', '..', 'worker', 'main.js');
 const API_MAIN = join(__dirname, '..', '..', 'api', 'main.js');
+/** Of the runs that wait; its worker is started and stopped as they are measured. */
+export const PARKED_DATABASE = 'bench_parked';
 const SEVEN_MAIN = join(__dirname, 'seven-worker.js');
 const BARE_MAIN = join(__dirname, 'bare-worker.js');
 
@@ -40,6 +42,7 @@ export interface Sides {
 export async function startSides(ground: Ground): Promise<Sides> {
   // The first is migrated, the others are its copies: made before anybody connects to it.
   for (const name of ['ours', 'seven', 'bare'] as const) await ground.createDatabase(databaseOf(name));
+  await ground.createDatabase(PARKED_DATABASE);
   const bundle = join(ground.folder, 'bundle.js');
   await writeBenchBundle(bundle);
   const [ours, seven, bare, api] = await Promise.all([

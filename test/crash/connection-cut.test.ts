@@ -3,6 +3,7 @@
 
 import type { CrashOutcome } from '../support/crash-outcome';
 import { runCrashBatch, whyNotApplicable, type CrashBatch } from '../support/crash-faults';
+import { holdsAt } from '../support/crash-holds';
 import { ALL_CRASH_POINTS, type CutMessage } from '../support/crash-points';
 import type { CrashCase } from '../support/crash-standing';
 import { startScriptedModel, type ScriptedModel } from '../support/scripted-model-server';
@@ -10,8 +11,8 @@ import { endWorkers } from '../support/worker-processes';
 import { ON_CRASH } from '../../workflows/contract';
 
 const ACTING = ['postReply', 'writeMemory', 'updateTask', 'sendTask'] as const;
-/** No COMMIT is left after them. */
-const NOT_APPLICABLE = 4;
+/** No COMMIT is left after them, or nothing of the run is in the worker. */
+const NOT_APPLICABLE = 6;
 
 const CASES: readonly CrashCase[] = ON_CRASH.flatMap((onCrash) =>
   ALL_CRASH_POINTS.filter((point) => whyNotApplicable('connection_cut', point) === null).map((point) => ({
@@ -33,12 +34,14 @@ afterAll(async () => {
 });
 
 /** What a run comes to whose COMMIT was done and not heard of: the step is known to be done once somebody looks. */
-function expectedAfter({ activity, transaction }: CutMessage, { onCrash }: CrashCase): Partial<CrashOutcome> {
+function expectedAfter({ activity, transaction }: CutMessage, { point, onCrash }: CrashCase): Partial<CrashOutcome> {
   if (activity === 'closeRun') return { ending: 'refused', steps: [] };
+  // Something that waits for its yes when the run ends has lost its run.
+  const left = holdsAt(point) ? 'superseded' : 'not_reached';
   const place = ACTING.findIndex((name) => name === activity);
   const last = ACTING.length - 1;
   if (place >= 0 && place < last && onCrash === 'stop') {
-    const steps = ACTING.map((_, index) => (index <= place ? 'done' : 'not_reached'));
+    const steps = ACTING.map((_, index) => (index <= place ? 'done' : index === last ? left : 'not_reached'));
     return { ending: 'partial', code: 'outcome_unknown', steps };
   }
   // A request that is claimed counts, sent or not; an answer is in hand until it is stored.

@@ -2,6 +2,7 @@
 // whatever it still had in hand, nothing of it reaches a room, a ledger or a claim.
 
 import { randomBytes } from 'node:crypto';
+import { countParked, decideAfterwards, decideToStand, letHold } from '../support/crash-holds';
 import { ALL_CRASH_POINTS, type CrashPoint } from '../support/crash-points';
 import { expectLedgerEqualsRoom, waitForNothingHeld } from '../support/ledger';
 import { declareEveryKind, openRoom, type TestRoom } from '../support/rooms';
@@ -64,6 +65,7 @@ test(
     const rooms: TestRoom[] = [];
     for (const [index, { point, onCrash }] of CASES.entries()) {
       const room = await openRoom(world, { name: String(index), modelUrl: model.url, onCrash });
+      await letHold(world, { point, agentId: room.agent.id });
       const marker = `case ${index} of ${CASES.length}.`;
       const { taskId } = await room.sendTask(marker);
       const refused = answer.error(401, 'invalid_api_key');
@@ -73,11 +75,15 @@ test(
     const points = CASES.map(({ point }, index) => `${point}@${rooms[index]?.agent.id}`);
     const frozen = forkCrashWorker(env, { points, action: 'stop' });
     await frozen.ready;
-    await until('every run to reach its point', async () => frozen.stops.length === CASES.length, PATIENCE_MS);
+    const cases = CASES.map(({ point }, index) => ({ point, agentId: rooms[index]?.agent.id as string }));
+    await decideToStand(world, cases);
+    const standing = CASES.length - countParked(CASES);
+    await until('every run to reach its point', async () => frozen.stops.length === standing, PATIENCE_MS);
     frozen.child.kill('SIGSTOP');
 
     const second = forkWorker(env);
     await second.ready;
+    await decideAfterwards(world, cases);
     const closed = async () => (await world.db.run.count({ where: { state: 'closed' } })) === CASES.length;
     await until('every run to have ended', closed, PATIENCE_MS);
     await waitForNothingHeld(world.db);

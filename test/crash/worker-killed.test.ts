@@ -1,6 +1,7 @@
 // A worker that is gone without warning: at every point of a run, and between two steps with another worker beside it.
 
 import { randomBytes } from 'node:crypto';
+import { countParked, decideAfterwards, decideToStand, letHold } from '../support/crash-holds';
 import { ALL_CRASH_POINTS, type CrashPoint } from '../support/crash-points';
 import { expectLedgerEqualsRoom, waitForNothingHeld } from '../support/ledger';
 import { declareEveryKind, openRoom, type TestRoom } from '../support/rooms';
@@ -165,6 +166,7 @@ describe('a worker is killed with a run at every crash point, and another one is
     for (const each of CASES) {
       const name = String(CASES.indexOf(each));
       const room = await openRoom(world, { name, modelUrl: model.url, onCrash: each.onCrash });
+      await letHold(world, { point: each.point, agentId: room.agent.id });
       const posted = await room.sendTask(marker(each));
       const refused = answer.error(401, 'invalid_api_key');
       answers.set(
@@ -176,7 +178,10 @@ describe('a worker is killed with a run at every crash point, and another one is
     const points = [...rooms].map(([each, { room }]) => `${each.point}@${room.agent.id}`);
     const victim = forkCrashWorker(env, { points, action: 'stop' });
     await victim.ready;
-    await until('every run to reach its point', async () => victim.stops.length === CASES.length, AFTER_A_KILL_MS);
+    const cases = [...rooms].map(([{ point }, { room }]) => ({ point, agentId: room.agent.id }));
+    await decideToStand(world, cases);
+    const standing = CASES.length - countParked(CASES);
+    await until('every run to reach its point', async () => victim.stops.length === standing, AFTER_A_KILL_MS);
     // The activities' own pool: the loops' transactions come and go.
     const open = await world.db.$queryRaw`
       SELECT count(*)::int AS count FROM pg_stat_activity
@@ -186,7 +191,8 @@ describe('a worker is killed with a run at every crash point, and another one is
     await victim.kill();
     survivor = forkWorker(opened.env);
     await survivor.ready;
-  }, 180_000);
+    await decideAfterwards(world, cases);
+  }, 300_000);
 
   test.each(CASES)(
     '$point, on_crash $onCrash: $expected.ending, and the ledger says what is in the room',

@@ -86,6 +86,14 @@ const MAY: Readonly<Record<string, string>> = {
   'GET /v1/rooms/:room/usage': 'AMSG',
   'GET /v1/agents/:agent/usage': 'AMSG',
   'GET /v1/audit': 'A',
+  'GET /v1/held-actions': 'AMSG',
+  'GET /v1/held-actions/:held_action': 'AMSG',
+  'POST /v1/held-actions/:held_action/decision': 'AM',
+  'POST /v1/runs/:run/cancel': 'AM',
+  'POST /v1/runs/:run/ask-again': 'AMSG',
+  'POST /v1/wakes/:wake/ask-again': 'AMSG',
+  'POST /v1/rooms/:room/pause': 'AM',
+  'POST /v1/rooms/:room/resume': 'AM',
 };
 
 const PREFIX = {
@@ -99,6 +107,7 @@ const PREFIX = {
   entry: 'mem',
   wake: 'wake',
   run: 'run',
+  held_action: 'held',
   file: 'file',
   passage: 'psg',
 } as const;

@@ -6,7 +6,9 @@ import { AUDIT_ACTIONS } from '../../prisma/store/audit';
 import { KEY_TEST_CODES } from '../../prisma/store/model-key-tests';
 import {
   ACTION_KINDS,
+  DECISIONS,
   ENDINGS,
+  HELD_ACTION_STATES,
   MEMORY_CATEGORIES,
   MEMORY_VISIBILITIES,
   MODEL_REQUESTS_LIMIT,
@@ -14,6 +16,7 @@ import {
   REFUSAL_CODES,
   RETRY_CODES,
   RIGHTS,
+  RUN_SIGNAL_KINDS,
   STEP_STATES,
   SUPPRESSED_REASONS,
   TASK_OUTCOMES,
@@ -69,6 +72,7 @@ async function refusal(changing: Promise<unknown>): Promise<string | undefined> 
 }
 
 const NOW = new Date();
+const inDays = (days: number): Date => new Date(NOW.getTime() + days * 86_400_000);
 
 /** One row of each table that breaks nothing, parents first. */
 const VALID: Readonly<Record<string, Row>> = {
@@ -199,6 +203,20 @@ const VALID: Readonly<Record<string, Row>> = {
     subject_id: 'room_1',
     details: '{}',
   },
+  held_actions: {
+    id: 'held_1',
+    run_id: 'run_1',
+    step_key: 'reply',
+    room_id: 'room_1',
+    company_id: 'company_1',
+    agent_id: 'agent_1',
+    kind: 'reply',
+    action: '{}',
+    sha256: 'ab'.repeat(32),
+    opened_at: NOW,
+    expires_at: inDays(3),
+  },
+  run_signals: { id: 'sig_1', run_id: 'run_1', kind: 'recheck' },
   model_key_tests: { model_key_id: 'mkey_1', id: 'test_1', model: 'gpt-5', version: 1 },
 };
 
@@ -227,12 +245,15 @@ const UNIQUE: Readonly<Record<string, Row>> = {
   stored_answers: { key: 'another' },
   token_reservations: { message_id: 'msg_2' },
   audit_entries: { id: 'audit_2' },
+  held_actions: { id: 'held_2', step_key: 'memory', kind: 'memory' },
+  run_signals: { id: 'sig_2' },
   model_key_tests: { model_key_id: 'mkey_other' },
 };
 
 const ANSWERED: Row = { state: 'done', result: '', response_message_id: 'msg_3', responded_at: NOW };
 const CLOSED: Row = { state: 'closed', ending: 'replied', closed_at: NOW };
 const AUTHORS = ['person', 'service', 'agent'];
+const decided = (decision: string): Row => ({ decision, decided_by: 'key_1', decided_by_name: 'Ada', decided_at: NOW });
 
 /** Every closed set, and what else has to stand in a row for each of its values to be right. */
 const CLOSED_SETS: readonly {
@@ -400,6 +421,33 @@ const CLOSED_SETS: readonly {
     values: ['in_flight', 'answered', 'retry', 'busy', 'refused', 'failed', 'aborted', 'unknown'],
     with: (outcome) => ({ ended_at: outcome === 'in_flight' ? null : NOW }),
   },
+  {
+    constraint: 'held_actions_kind_is_known',
+    column: 'kind',
+    values: ACTION_KINDS,
+    with: (kind) => ({ step_key: `${kind}:7` }),
+  },
+  {
+    constraint: 'held_actions_state_is_known',
+    column: 'state',
+    values: HELD_ACTION_STATES,
+    with: (state) => {
+      if (state === 'held' || state === 'expired' || state === 'superseded') return {};
+      return decided(state === 'declined' ? 'decline' : 'approve');
+    },
+  },
+  {
+    constraint: 'held_actions_decision_is_known',
+    column: 'decision',
+    values: DECISIONS,
+    with: (decision) => ({ ...decided(decision), state: decision === 'decline' ? 'declined' : 'approved' }),
+  },
+  {
+    constraint: 'run_signals_kind_is_known',
+    column: 'kind',
+    values: RUN_SIGNAL_KINDS,
+    with: (kind) => ({ held_action_id: kind === 'decision' ? 'held_1' : null }),
+  },
 ];
 
 const LONG = 'x'.repeat(201);
@@ -480,6 +528,31 @@ const REFUSED: Readonly<Record<string, readonly Row[]>> = {
   runs_reply_has_its_hash: [{ reply: '{}' }],
   runs_rights_exactly_with_a_reply: [{ rights: '{}' }, { reply: '{}', reply_sha256: 'ab' }],
   runs_fenced_count_counts_up: [{ fenced_count: -1 }],
+  runs_parked_ms_counts_up: [{ parked_ms: -1 }],
+  held_actions_key_is_of_its_kind: [{ step_key: 'reply' }, { step_key: `memory:${'1'.repeat(64)}` }],
+  held_actions_decision_fits_its_state: [
+    { state: 'approved' },
+    { state: 'executed' },
+    { state: 'failed' },
+    { state: 'declined' },
+    ...['held', 'expired', 'declined'].map((state) => ({ state, ...decided('approve') })),
+    ...['approved', 'executed', 'failed', 'superseded', 'expired'].map((state) => ({ state, ...decided('decline') })),
+  ],
+  held_actions_decided_by_exactly_with_a_decision: [
+    { decided_by: 'key_1' },
+    { state: 'approved', ...decided('approve'), decided_by: null },
+  ],
+  held_actions_decider_has_a_name: [
+    { decided_by_name: 'Ada' },
+    { state: 'approved', ...decided('approve'), decided_by_name: null },
+  ],
+  held_actions_decided_at_exactly_with_a_decision: [
+    { decided_at: NOW },
+    { state: 'approved', ...decided('approve'), decided_at: null },
+  ],
+  held_actions_expire_within_90_days: [{ expires_at: NOW }, { expires_at: inDays(91) }, { expires_at: 'infinity' }],
+  held_actions_sha256_is_one: [{ sha256: '' }, { sha256: 'AB'.repeat(32) }],
+  run_signals_action_exactly_for_decisions: [{ held_action_id: 'held_1' }, { kind: 'decision' }],
   run_steps_key_is_of_its_kind: [{ step_key: 'reply' }, { step_key: `memory:${'1'.repeat(64)}` }],
   run_steps_position_is_bounded: [{ position: -1 }, { position: 101 }],
   model_requests_number_at_most_three: [{ number: 0 }, { number: MODEL_REQUESTS_LIMIT + 1 }],
@@ -510,6 +583,8 @@ const ACCEPTED: readonly (readonly [what: string, table: string, row: Row])[] = 
   ['a slug of the longest', 'companies', { slug: 'ﷺ'.repeat(64) }],
   ['the last refused version', 'model_keys', { version: 2, rejected_version: 2 }],
   ['a redacted result', 'tasks', ANSWERED],
+  ['a redacted action', 'held_actions', { action: null }],
+  ['an allowed action whose run ended', 'held_actions', { state: 'superseded', ...decided('approve') }],
 ];
 
 function tableOf(constraint: string): string {

@@ -314,11 +314,11 @@ describe('a transaction that does not commit', () => {
   test('leaves nothing behind, and the step can be done by the next attempt', async () => {
     const run = await repliedRun(world, { memory: LINE });
     const act = (fails: boolean) =>
-      actOnce(world.db, run.execution, run.id, 'memory', async ({ tx, draft, around, reply }): Promise<Effect> => {
+      actOnce(world.db, run.execution, run.id, 'memory', async ({ tx, draft, around }): Promise<Effect> => {
         await tx.$executeRaw`UPDATE agents SET instructions = 'half written' WHERE id = ${world.scribe.id}`;
         const { memoryId } = stageMemory(draft, world.roomId, {
           author: around.author,
-          ...reply.memory!,
+          ...LINE,
           runId: run.id,
         });
         if (fails) draft.addTask({ id: null } as never); // Breaks the statement that writes everything else.
@@ -341,7 +341,7 @@ describe('a transaction that does not commit', () => {
     const entered = [0, 0];
     const outcomes = await Promise.all(
       runs.map((run, mine) =>
-        actOnce(world.db, run.execution, run.id, 'memory', async ({ tx, draft, around, reply }): Promise<Effect> => {
+        actOnce(world.db, run.execution, run.id, 'memory', async ({ tx, draft, around }): Promise<Effect> => {
           entered[mine]! += 1;
           await tx.$executeRaw`SELECT pg_advisory_xact_lock(${mine}::int)`;
           if (++holding === 2) bothHold();
@@ -349,7 +349,7 @@ describe('a transaction that does not commit', () => {
           await tx.$executeRaw`SELECT pg_advisory_xact_lock(${1 - mine}::int)`;
           const { memoryId } = stageMemory(draft, world.roomId, {
             author: around.author,
-            ...reply.memory!,
+            ...LINE,
             runId: run.id,
           });
           return { state: 'done', effectId: memoryId };

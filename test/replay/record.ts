@@ -4,11 +4,14 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { historyToJSON } from '@temporalio/common/lib/proto-utils';
+import { decideHeldAction } from '../../prisma/store/decisions';
 import { PRESETS } from '../../prisma/store/roster';
-import type { OnCrash, Rights, RunTimeouts } from '../../workflows/contract';
+import { inTransaction } from '../../prisma/store/transaction';
+import type { Decision, OnCrash, Rights, RunTimeouts } from '../../workflows/contract';
 import { wakeWorkflowId } from '../../workflows/contract';
+import { STATE_QUERY, type RunProgress } from '../../workflows/messages';
 import { failingIn } from '../support/faults';
-import { closedRun, startTestWorker } from '../support/runs';
+import { closedRun, startTestWorker, until } from '../support/runs';
 import { answer, startScriptedModel, type ScriptedAnswer } from '../support/scripted-model-server';
 import { createWorld } from '../support/world';
 
@@ -23,13 +26,18 @@ const EVERYTHING = answer.reply({
 interface Recording {
   readonly name: string;
   readonly answers: readonly ScriptedAnswer[];
-  readonly ending: string;
+  /** Null: it is still open when it is recorded. */
+  readonly ending: string | null;
   readonly onCrash?: OnCrash;
   readonly rights?: Rights;
   readonly failIn?: string;
   readonly timeouts?: Partial<RunTimeouts>;
   readonly cancel?: boolean;
+  /** What is decided, one after the other, once the run is parked. Empty: it is recorded as it waits. */
+  readonly decisions?: readonly (readonly [step: string, decision: Decision])[];
 }
+
+const HOLD_SEND: Rights = { ...PRESETS.autonomous, task_send: 'hold' };
 
 const RECORDINGS: readonly Recording[] = [
   { name: 'replied', answers: [answer.reply('Hello.')], ending: 'replied' },
@@ -43,7 +51,12 @@ const RECORDINGS: readonly Recording[] = [
   { name: 'refused-by-the-provider', answers: [answer.error(401, 'invalid_api_key')], ending: 'refused' },
   { name: 'busy', answers: [answer.error(429, null, { 'retry-after': '60' })], ending: 'busy' },
   { name: 'failed-reply-invalid', answers: [answer.reply('{"reply": 7}')], ending: 'failed' },
-  { name: 'not-allowed', answers: [EVERYTHING], ending: 'not_allowed', rights: PRESETS.supervised },
+  {
+    name: 'not-allowed',
+    answers: [EVERYTHING],
+    ending: 'not_allowed',
+    rights: { ...PRESETS.autonomous, reply: 'refuse' },
+  },
   { name: 'stopped-at-the-reply', answers: [EVERYTHING], ending: 'failed', failIn: 'postReply' },
   { name: 'partial', answers: [EVERYTHING], ending: 'partial', failIn: 'writeMemory' },
   {
@@ -55,6 +68,47 @@ const RECORDINGS: readonly Recording[] = [
     timeouts: { limitMs: 4_000 },
   },
   { name: 'cancelled', answers: [answer.hold()], ending: 'cancelled', cancel: true },
+  { name: 'parked', answers: [EVERYTHING], ending: null, rights: HOLD_SEND, decisions: [] },
+  {
+    name: 'parked-and-cancelled',
+    answers: [EVERYTHING],
+    ending: 'cancelled',
+    rights: HOLD_SEND,
+    decisions: [],
+    cancel: true,
+  },
+  {
+    name: 'held-task-approved',
+    answers: [EVERYTHING],
+    ending: 'replied',
+    rights: HOLD_SEND,
+    decisions: [['task_send:1', 'approve']],
+  },
+  {
+    name: 'held-task-declined',
+    answers: [EVERYTHING],
+    ending: 'replied',
+    rights: HOLD_SEND,
+    decisions: [['task_send:1', 'decline']],
+  },
+  {
+    name: 'held-reply-declined',
+    answers: [EVERYTHING],
+    ending: 'declined',
+    rights: PRESETS.supervised,
+    decisions: [['reply', 'decline']],
+  },
+  {
+    name: 'all-held-and-decided-one-by-one',
+    answers: [EVERYTHING],
+    ending: 'replied',
+    rights: PRESETS.supervised,
+    decisions: [
+      ['task_send:1', 'approve'],
+      ['reply', 'approve'],
+      ['memory', 'decline'],
+    ],
+  },
 ];
 
 test.each(RECORDINGS)('records $name', async (recording) => {
@@ -75,19 +129,39 @@ test.each(RECORDINGS)('records $name', async (recording) => {
   try {
     const posted = await world.post('@scribe please');
     const workflowId = wakeWorkflowId(world.scribe.id, posted.messageId);
+    const first = worker.client.workflow.getHandle(workflowId);
+    const says = async (at: string): Promise<boolean> =>
+      (await first.query<RunProgress>(STATE_QUERY).catch(() => null))?.at.startsWith(at) ?? false;
+    if (recording.decisions) await until('the run to park', () => says('parked'));
+    for (const [step, decision] of recording.decisions ?? []) {
+      const { id, sha256, companyId } = await world.db.heldAction.findFirstOrThrow({ where: { stepKey: step } });
+      const by = { keyId: 'key', name: 'Ada', companyId };
+      await inTransaction(world.db, (tx) => decideHeldAction(tx, by, id, { decision, hash: sha256 }));
+      // Each in a workflow task of its own.
+      const where = { heldActionId: id, deliveredAt: null };
+      await until('the decision to be told', async () => (await world.db.runSignal.count({ where })) === 0);
+    }
     if (recording.cancel) {
       await model.waitForRequests(1);
-      await worker.client.workflow.getHandle(workflowId).cancel();
+      await first.cancel();
+    }
+    if (recording.ending === null) {
+      write(recording.name, await first.fetchHistory());
+      return;
     }
     const run = await closedRun(world.db, posted.messageId, world.scribe.id);
     expect(run.ending).toBe(recording.ending);
     const handle = worker.client.workflow.getHandle(workflowId, run.temporalRunId as string);
     await handle.result();
-    mkdirSync(HISTORIES, { recursive: true });
-    writeFileSync(join(HISTORIES, `${recording.name}.json`), `${historyToJSON(await handle.fetchHistory())}\n`);
+    write(recording.name, await handle.fetchHistory());
   } finally {
     await worker.stop();
     await world.close();
     await model.stop();
   }
 });
+
+function write(name: string, history: Parameters<typeof historyToJSON>[0]): void {
+  mkdirSync(HISTORIES, { recursive: true });
+  writeFileSync(join(HISTORIES, `${name}.json`), `${historyToJSON(history)}\n`);
+}

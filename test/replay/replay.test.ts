@@ -26,7 +26,19 @@ const replay = (history: unknown) => Worker.runReplayHistory({ workflowBundle: b
 test('there is a recorded history of a good, a refused, a stopped and a partial run, among others', () => {
   const needed = ['replied.json', 'refused-by-the-provider.json', 'stopped-at-the-reply.json', 'partial.json'];
   expect(names).toEqual(expect.arrayContaining(needed));
-  expect(names.length).toBeGreaterThanOrEqual(12);
+  expect(names.length).toBeGreaterThanOrEqual(19);
+});
+
+test('there is one of a run as it waits, of runs that waited and were decided, and of one from before held actions', () => {
+  const needed = [
+    'parked.json',
+    'parked-and-cancelled.json',
+    'held-task-approved.json',
+    'held-reply-declined.json',
+    'all-held-and-decided-one-by-one.json',
+    'needs-approval-before-held-actions.json',
+  ];
+  expect(names).toEqual(expect.arrayContaining(needed));
 });
 
 test.each(names)('%s replays', async (name) => {

@@ -1,8 +1,17 @@
 // What can happen to a worker, its connections or its servers while runs stand at their points, and how it is brought about.
 
 import { randomBytes } from 'node:crypto';
+import { decideAfterwards } from './crash-holds';
 import type { CrashServers } from './crash-servers';
-import { hasEnded, isOfRun, openCrashRuns, standAll, type CrashCase, type CrashRun } from './crash-standing';
+import {
+  hasEnded,
+  holdCasesOf,
+  isOfRun,
+  openCrashRuns,
+  standAll,
+  type CrashCase,
+  type CrashRun,
+} from './crash-standing';
 import { readOutcome, readRooms, type CrashOutcome } from './crash-outcome';
 import { waitForNothingHeld } from './ledger';
 import { until } from './runs';
@@ -31,7 +40,9 @@ const LOOK_EVERY_MS = 200;
 
 /** Why nothing can happen there, or null. */
 export function whyNotApplicable(fault: CrashFault, point: CrashPoint): string | null {
-  if (fault !== 'connection_cut' || !/^(sendTask|closeRun):(committed|acknowledged)$/.test(point)) return null;
+  if (fault === 'connection_cut' && point === 'decision:parked') return 'nothing of the run is in the worker';
+  if (fault !== 'connection_cut' || !/^((sendTask|closeRun):(committed|acknowledged)|decision:sent)$/.test(point))
+    return null;
   return 'no COMMIT of the run is left after this point; the last one is cut at the points before it';
 }
 
@@ -100,7 +111,7 @@ export async function runCrashBatch(options: CrashBatchOptions): Promise<CrashBa
     onProgress('opening rooms', 0);
     const runs = await openCrashRuns(world, model, cases);
     options.signal?.throwIfAborted();
-    const victim = await standAll({ ...plain, ...victimEnv(fault) }, runs, (count) =>
+    const victim = await standAll(world, { ...plain, ...victimEnv(fault) }, runs, (count) =>
       onProgress(`${count} of ${runs.length} runs stand at their points`, 0),
     );
     workers.push(victim);
@@ -113,11 +124,13 @@ export async function runCrashBatch(options: CrashBatchOptions): Promise<CrashBa
     onProgress(CRASH_FAULTS[fault], 0);
     const faultAt = Date.now();
     await strike(options, victim, startOther);
+    const deciding = decideAfterwards(world, holdCasesOf(runs)).catch((error: Error) => [error.message]);
     const troubles = await waitForEndings(world, runs, faultAt, {
       onEnded: (ended) => onProgress(`${ended} of ${runs.length} runs have ended`, ended),
       victim: fault === 'worker_killed' || fault === 'worker_frozen' ? null : victim,
       startOther,
     });
+    troubles.push(...((await deciding) ?? []));
     const before = fault === 'worker_frozen' ? await readRooms(world, runs) : null;
     onProgress('what the worker still had in hand', runs.length);
     if (fault === 'worker_frozen') {

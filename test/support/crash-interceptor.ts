@@ -3,6 +3,7 @@
 // Sinks run after an activation and before its commands are sent. Who stops there stops with the last activity
 // acknowledged and the next one, or the end of the workflow, unknown to everybody.
 
+import { DECISION_SIGNAL } from '../../workflows/messages';
 import { proxySinks, type Sinks, type WorkflowInterceptorsFactory } from '@temporalio/workflow';
 
 export interface CrashSinks extends Sinks {
@@ -23,6 +24,10 @@ export const interceptors: WorkflowInterceptorsFactory = () => {
           const result = await next(input);
           sayLast();
           return result;
+        },
+        async handleSignal(input, next) {
+          await next(input);
+          if (input.signalName === DECISION_SIGNAL) crash.acknowledged('decision');
         },
       },
     ],

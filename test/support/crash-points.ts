@@ -20,10 +20,22 @@ const MODEL_CALL = {
   reply_committed: 'the answer is committed and Temporal does not know',
 } as const;
 
+/** A held action is decided beside the run's activities: by a person, and by the dispatcher that tells the workflow. */
+const DECISION = {
+  /** Nothing of the run is in a worker. */
+  parked: 'the run is parked, and nobody has decided',
+  before: 'the decision is committed and its signal was not sent',
+  /** The step that it allows goes on meanwhile. */
+  sent: 'Temporal has the signal and the outbox does not know',
+  acknowledged: 'Temporal has the signal and does not know what comes next',
+} as const;
+
 /** Every crash point: activity, window, and what is true while it is open. For `callModel`, the first windows are those of claiming its request. */
 export const CRASH_POINTS = {
   claimMessage: EVERY_ACTIVITY,
   callModel: MODEL_CALL,
+  openHeldActions: EVERY_ACTIVITY,
+  decision: DECISION,
   postReply: EVERY_ACTIVITY,
   writeMemory: EVERY_ACTIVITY,
   updateTask: EVERY_ACTIVITY,

@@ -1,6 +1,7 @@
 // Runs that stand at their crash points: each in a room of its own, all in one worker process, until something happens to it.
 
 import { randomBytes } from 'node:crypto';
+import { countParked, decideToStand, letHold } from './crash-holds';
 import type { CrashPoint } from './crash-points';
 import { declareEveryKind, openRoom, type TestRoom } from './rooms';
 import { until } from './runs';
@@ -44,6 +45,7 @@ export async function openCrashRuns(
   const runs: CrashRun[] = [];
   for (const [index, { point, onCrash }] of cases.entries()) {
     const room = await openRoom(world, { name: String(index), modelUrl: model.url, onCrash });
+    await letHold(world, { point, agentId: room.agent.id });
     const marker = `case ${index} of ${batch}.`;
     const { messageId, taskId } = await room.sendTask(marker);
     const refused = answer.error(401, 'invalid_api_key');
@@ -55,6 +57,7 @@ export async function openCrashRuns(
 
 /** Starts a worker and resolves when every run stands at its point in it. */
 export async function standAll(
+  world: World,
   env: Record<string, string>,
   runs: readonly CrashRun[],
   onStanding: (count: number) => void = () => undefined,
@@ -63,12 +66,14 @@ export async function standAll(
   const worker = forkCrashWorker(env, { points, action: 'stop' });
   try {
     await worker.ready;
+    await decideToStand(world, holdCasesOf(runs));
+    const standing = runs.length - countParked(runs);
     await until(
       'every run to reach its point',
       async () => {
         onStanding(worker.stops.length);
         if (hasEnded(worker)) throw new Error('the worker ended before every run had reached its point');
-        return worker.stops.length === runs.length;
+        return worker.stops.length === standing;
       },
       ALL_STAND_MS,
     );
@@ -77,6 +82,11 @@ export async function standAll(
     await worker.kill();
     throw error;
   }
+}
+
+/** The runs as `crash-holds.ts` knows them. */
+export function holdCasesOf(runs: readonly CrashRun[]): { point: CrashPoint; agentId: string }[] {
+  return runs.map(({ point, room }) => ({ point, agentId: room.agent.id }));
 }
 
 export function hasEnded({ child }: WorkerProcess): boolean {

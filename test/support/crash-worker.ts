@@ -57,7 +57,10 @@ function readAction(env: NodeJS.ProcessEnv): CrashAction {
 }
 
 /** `pass` is called wherever a point is; returns at once where nothing is to happen. */
-function createPass(traps: readonly Trap[], action: CrashAction): { pass: Pass; takeLetGo: TakeLetGo } {
+function createPass(
+  traps: readonly Trap[],
+  action: CrashAction,
+): { pass: Pass; passSignal: Pass; takeLetGo: TakeLetGo } {
   const standing = new Map<string, Promise<void>>();
   const letGo = new Set<string>();
   let goOn = (): void => {};
@@ -71,25 +74,35 @@ function createPass(traps: readonly Trap[], action: CrashAction): { pass: Pass; 
     standing.clear();
     goOn();
   });
-  const pass: Pass = async (point, workflowId) => {
-    const stands = standing.get(workflowId);
-    if (stands) return stands;
+  const spring = (point: string, workflowId: string): boolean => {
     const trap = traps.find(
       (each) =>
         !each.sprung && each.point === point && (each.agent === null || workflowId.startsWith(`wake/${each.agent}/`)),
     );
-    if (!trap) return;
+    if (!trap) return false;
     if (trap.toPass > 0) {
       trap.toPass -= 1;
-      return;
+      return false;
     }
     trap.sprung = true;
     if (action === 'kill') process.kill(process.pid, 'SIGKILL');
-    standing.set(workflowId, released);
     process.send?.({ type: 'reached', point: trap.point, workflowId });
+    return true;
+  };
+  const pass: Pass = async (point, workflowId) => {
+    const stands = standing.get(workflowId);
+    if (stands) return stands;
+    if (!spring(point, workflowId)) return;
+    standing.set(workflowId, released);
     return released;
   };
-  return { pass, takeLetGo: (workflowId) => letGo.delete(workflowId) };
+  // The dispatcher stands; its run goes on as far as it was told.
+  const passSignal: Pass = async (point, workflowId) => {
+    if (!spring(point, workflowId)) return;
+    await released;
+    letGo.add(workflowId);
+  };
+  return { pass, passSignal, takeLetGo: (workflowId) => letGo.delete(workflowId) };
 }
 
 function inActivity(): { activity: string; workflowId: string; context: Context } {
@@ -201,7 +214,7 @@ async function openCut(
 
 async function main(): Promise<void> {
   const traps = readTraps(process.env);
-  const { pass, takeLetGo } = createPass(traps, readAction(process.env));
+  const { pass, passSignal, takeLetGo } = createPass(traps, readAction(process.env));
   const { env, cutWhenDue } = await openCut(process.env, takeLetGo);
   const sinks: InjectedSinks<CrashSinks> = {
     crash: {
@@ -220,6 +233,11 @@ async function main(): Promise<void> {
       requestReply: watchRequests(deps.requestReply, pass),
     }),
     activities: (activities) => watchActivities(activities, pass),
+    sendSignal: async (signal, send) => {
+      if (signal.kind === 'decision') await passSignal('decision:before', signal.workflowId);
+      await send();
+      if (signal.kind === 'decision') await passSignal('decision:sent', signal.workflowId);
+    },
     ...(betweenSteps ? { sinks, bundle: await buildWorkflowBundle([require.resolve('./crash-interceptor')]) } : {}),
   };
   await runWorkerProcess(env, seams);

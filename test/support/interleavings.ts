@@ -20,7 +20,7 @@ import { deliverWakes } from '../../prisma/store/wakes';
 import { FAILURE, wakeWorkflowId, type DeclaredReply } from '../../workflows/contract';
 import type { CloseReason } from '../../workflows/policy/ending';
 import { FIRST_POST, type Ground } from './interleaving-grounds';
-import { TEST_TIMEOUTS } from './runs';
+import { HOLD_EXPIRY_MS, TEST_TIMEOUTS } from './runs';
 import { answered, LIMITS, NO_FACTS, NOTHING_DECLARED } from './store-runs';
 
 /** What a command may be, with how often it comes. `next` does what this run would do next, or little would ever be done. */
@@ -300,6 +300,7 @@ export class Player {
       secretBox: { seal: never, open: never, keyIdOf: never },
       requestReply: never,
       timeouts: TEST_TIMEOUTS,
+      holdExpiryMs: HOLD_EXPIRY_MS,
       allowedModelHosts: [],
       contextTokens: CONTEXT_TOKENS,
       logFailure: ({ activity, error }) => {

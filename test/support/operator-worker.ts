@@ -14,7 +14,7 @@ import { FAILURE } from '../../workflows/contract';
 import { loadWorkflowBundle } from '../../worker/bundle';
 import { dispatchOnce, type DispatchPass } from '../../worker/dispatcher';
 import { reconcileOnce, type ReconcilePass } from '../../worker/reconciler';
-import { quietRuntime, temporalAddress, TEST_TIMEOUTS } from './runs';
+import { HOLD_EXPIRY_MS, quietRuntime, temporalAddress, TEST_TIMEOUTS } from './runs';
 
 export type ActivityName = keyof Activities;
 export type Place = 'before' | 'after';
@@ -54,7 +54,13 @@ export interface OperatorWorkerOptions {
 }
 
 /** Nothing is waited for: what is due is due at once. */
-const TIMES = { lookAgainSeconds: 0, unclaimedLimitSeconds: 3_600, pastLimitMs: 600_000, strayGraceSeconds: 0 };
+const TIMES = {
+  lookAgainSeconds: 0,
+  unclaimedLimitSeconds: 3_600,
+  pastLimitMs: 600_000,
+  carryOutLimitSeconds: 3_600,
+  strayGraceSeconds: 0,
+};
 
 /** Nothing is given up while an operator is at work, on however busy a machine. */
 const TIMEOUTS = { ...TEST_TIMEOUTS, limitMs: 120_000, stepMs: 60_000, modelMs: 60_000, heartbeatMs: 5_000 };
@@ -75,6 +81,7 @@ export async function startOperatorWorker(
     secretBox: world.secretBox,
     requestReply,
     timeouts: TIMEOUTS,
+    holdExpiryMs: HOLD_EXPIRY_MS,
     allowedModelHosts: [],
     contextTokens: CONTEXT_TOKENS,
     logFailure: ({ activity, error }) => console.error(activity, error),

@@ -12,9 +12,13 @@ import type { RunTimeouts } from '../../workflows/contract';
 import { loadWorkflowBundle } from '../../worker/bundle';
 import { dispatchOnce } from '../../worker/dispatcher';
 import { createLoop } from '../../worker/loop';
+import { deliverSignals } from '../../worker/signal-dispatcher';
 import type { World } from './world';
 
 export const TEST_TIMEOUTS: RunTimeouts = { limitMs: 30_000, stepMs: 5_000, modelMs: 20_000, heartbeatMs: 2_000 };
+
+/** As a deployment has it when nothing is set. */
+export const HOLD_EXPIRY_MS = 72 * 3_600_000;
 
 let quiet = false;
 
@@ -34,6 +38,8 @@ export interface TestWorker {
   readonly taskQueue: string;
   /** One pass of the dispatcher. */
   dispatch(): Promise<void>;
+  /** One pass of the signal dispatcher. */
+  signal(): Promise<void>;
   stop(): Promise<void>;
 }
 
@@ -80,6 +86,7 @@ export async function startTestWorker(
       secretBox: world.secretBox,
       requestReply,
       timeouts: { ...TEST_TIMEOUTS, ...options.timeouts },
+      holdExpiryMs: HOLD_EXPIRY_MS,
       allowedModelHosts: [],
       contextTokens: CONTEXT_TOKENS,
       logFailure: ({ activity, error }) => {
@@ -97,13 +104,20 @@ export async function startTestWorker(
   const dispatch = async (): Promise<boolean> =>
     (await dispatchOnce({ db: world.db, client: starter, eager: true, taskQueue, onStartFailed })).full;
   const loop = createLoop({ runOnce: dispatch, intervalMs: 50, onError: (error) => console.error(error) });
-  if (options.dispatch !== false) loop.start();
+  const signal = async (): Promise<boolean> =>
+    (await deliverSignals({ db: world.db, client, onSignalFailed: (_, error) => console.error(error) })).full;
+  const signals = createLoop({ runOnce: signal, intervalMs: 50, onError: (error) => console.error(error) });
+  if (options.dispatch !== false) {
+    loop.start();
+    signals.start();
+  }
   return {
     client,
     taskQueue,
     dispatch: async () => void (await dispatch()),
+    signal: async () => void (await signal()),
     stop: async () => {
-      await loop.stop();
+      await Promise.all([loop.stop(), signals.stop()]);
       worker.shutdown();
       await running;
       await native.close();

@@ -10,7 +10,7 @@ import { claimRequest, endRequest, type RequestResult } from '../../prisma/store
 import type { Db } from '../../prisma/store/transaction';
 import { deliverWakes } from '../../prisma/store/wakes';
 import { wakeWorkflowId, type DeclaredReply } from '../../workflows/contract';
-import { TEST_TIMEOUTS, until } from './runs';
+import { HOLD_EXPIRY_MS, TEST_TIMEOUTS, until } from './runs';
 import type { World } from './world';
 
 export const LIMITS = { timeLimitMs: 300_000 };
@@ -89,6 +89,7 @@ export function activitiesOf(
     secretBox: world.secretBox,
     requestReply,
     timeouts: TEST_TIMEOUTS,
+    holdExpiryMs: HOLD_EXPIRY_MS,
     allowedModelHosts: [],
     contextTokens: CONTEXT_TOKENS,
     logFailure: () => undefined,

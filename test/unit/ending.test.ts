@@ -3,13 +3,13 @@
 import type { ActionKind, Right, Rights } from '../../workflows/contract';
 import {
   computeEnding,
-  nothingLeftToDo,
   type CloseReason,
   type RequestRecord,
   type RunRecords,
   type StepRecord,
 } from '../../workflows/policy/ending';
-import { declaredKinds, planSteps, stepsToTake, type Step } from '../../workflows/policy/steps';
+import { nextMove, type HoldRecord } from '../../workflows/policy/next-move';
+import { declaredKinds, planSteps, type Step } from '../../workflows/policy/steps';
 
 const ALL_GO: Rights = { reply: 'go', memory: 'go', task_update: 'go', task_send: 'go' };
 const EVERYTHING: ActionKind[] = ['reply', 'memory', 'task_update', 'task_update', 'task_send'];
@@ -26,8 +26,24 @@ const record = (key: string, state: StepRecord['state'] = 'done', code: string |
   code,
 });
 
-function withReply(kinds: readonly ActionKind[], done: readonly StepRecord[], rights: Rights = ALL_GO): RunRecords {
-  return { steps: planSteps(kinds), rights, done, requests: [] };
+function withReply(
+  kinds: readonly ActionKind[],
+  done: readonly StepRecord[],
+  rights: Rights = ALL_GO,
+  holds: readonly HoldRecord[] = [],
+): RunRecords {
+  return { steps: planSteps(kinds), rights, done, holds, requests: [] };
+}
+
+/** The steps that act by themselves, in order. */
+function goingSteps(steps: readonly Step[], rights: Rights): Step[] {
+  const takes: Step[] = [];
+  for (;;) {
+    const done = takes.map((step) => record(step.key));
+    const move = nextMove(steps, rights, done, []);
+    if (move.kind !== 'act') return takes;
+    takes.push(move.step);
+  }
 }
 
 /** The ending, its code, and the state of every declared step in order. */
@@ -56,7 +72,7 @@ describe('the steps of a reply', () => {
 
   test('act only where the right is go, and not at all when the reply may not be posted', () => {
     const keys = (rights: Partial<Rights>, kinds = EVERYTHING): string[] =>
-      stepsToTake(planSteps(kinds), { ...ALL_GO, ...rights }).map((step) => step.key);
+      goingSteps(planSteps(kinds), { ...ALL_GO, ...rights }).map((step) => step.key);
     expect(keys({})).toEqual(['reply', 'memory', 'task_update:1', 'task_update:2', 'task_send:1']);
     expect(keys({ memory: 'refuse', task_send: 'hold' })).toEqual(['reply', 'task_update:1', 'task_update:2']);
     expect(keys({ reply: 'refuse' })).toEqual([]);
@@ -108,7 +124,14 @@ describe('without a stored reply', () => {
     ['records in no order', [retry(3, 'overloaded'), request(1, 'unknown'), retry(2)], ENDED, 'busy', 'overloaded'],
   ])('%s', (...[, requests, reason, ending, code, limit]) => {
     // Gathered, or jest would take the missing sixth for its `done`.
-    const records = { steps: null, rights: null, done: [], requests, ...(limit && { requestsLimit: limit }) };
+    const records = {
+      steps: null,
+      rights: null,
+      done: [],
+      holds: [],
+      requests,
+      ...(limit && { requestsLimit: limit }),
+    };
     expect(computeEnding(records, reason)).toEqual({ ending, code, missing: [] });
   });
 });
@@ -240,7 +263,7 @@ describe('with a stored reply', () => {
     expect(outcome(records, reason)).toEqual([ending, code, states]);
   });
 
-  test('an action that needs a yes nobody can give is refused, and says so', () => {
+  test('an action that nobody was asked to allow is refused, and says so', () => {
     const { ending, missing } = computeEnding(
       withReply(['reply', 'task_send'], done('reply'), { ...ALL_GO, task_send: 'hold' }),
       ENDED,
@@ -256,6 +279,7 @@ test.each(['lost', 'cancelled', 'timed_out'] as const)('%s wins over every other
     steps: null,
     rights: null,
     done: [],
+    holds: [],
     requests: [request(result)],
   });
   const cases = [
@@ -310,12 +334,12 @@ describe('over every reply, every right and every point of stopping', () => {
     for (const kinds of everyReply()) {
       const steps = planSteps(kinds);
       for (const rights of everyRights()) {
-        const takes = stepsToTake(steps, rights);
+        const takes = goingSteps(steps, rights);
         for (const done of everyStop(takes)) {
           const next = takes.find((step) => !done.some((each) => each.key === step.key));
           for (const reason of [...reasons, failedAt(next?.key)]) {
             seen += 1;
-            const { ending, missing } = computeEnding({ steps, rights, done, requests: [] }, reason);
+            const { ending, missing } = computeEnding({ steps, rights, done, holds: [], requests: [] }, reason);
             endings.add(ending);
             const states = [...done, ...missing];
             const label = JSON.stringify({ kinds, rights, done, reason, ending, missing });
@@ -348,12 +372,12 @@ describe('over every reply, every right and every point of stopping', () => {
       const steps = planSteps(kinds);
       for (const rights of everyRights()) {
         if (kinds.includes('reply') && rights.reply !== 'go') continue; // No step acts: closeRun closes it.
-        const takes = stepsToTake(steps, rights);
+        const takes = goingSteps(steps, rights);
         for (const done of everyStop(takes)) {
           const stopped = done.some((each) => each.key === 'reply' && each.state !== 'done');
           const label = JSON.stringify({ kinds, rights, done });
-          if (nothingLeftToDo(steps, rights, done) !== (stopped || done.length === takes.length))
-            throw new Error(label);
+          const isOver = nextMove(steps, rights, done, []).kind === 'close';
+          if (isOver !== (stopped || done.length === takes.length)) throw new Error(label);
         }
       }
     }

@@ -18,7 +18,13 @@ import { createWorld, type World } from '../support/world';
 const DELETED_MS = 60_000;
 
 /** Nothing is waited for: what is due is due at once, and a run is past its limit a second after it. */
-const TIMES = { lookAgainSeconds: 0, unclaimedLimitSeconds: 3_600, pastLimitMs: 1_000, strayGraceSeconds: 0 };
+const TIMES = {
+  lookAgainSeconds: 0,
+  unclaimedLimitSeconds: 3_600,
+  pastLimitMs: 1_000,
+  carryOutLimitSeconds: 3_600,
+  strayGraceSeconds: 0,
+};
 
 let model: ScriptedModel;
 let world: World;

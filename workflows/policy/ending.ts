@@ -2,12 +2,13 @@
 //
 //   a closer's `lost`, `cancelled`, `timed_out` win over everything
 //   no stored reply      → what the last model request says: refused · failed · busy, else the closer's failure
-//   the reply not posted → not_allowed (rights, or a re-check) · failed (nothing was done)
+//   the reply not posted → not_allowed (rights, or a re-check) · declined · expired · failed (nothing was done)
 //   the reply posted     → replied · partial (a later step failed or was not reached)
 //   the reply was null   → silent · partial · failed, in the same way
 
 import { MODEL_REQUESTS_LIMIT, type Ending, type Rights, type StepState } from '../contract';
-import { decide, refusalCode, type Step } from './steps';
+import type { HoldRecord } from './next-move';
+import type { Step } from './steps';
 
 /** Why somebody closes a run. `ended`: there is nothing more to do. */
 export type CloseReason =
@@ -37,6 +38,8 @@ export interface RunRecords {
   /** Rights stored with the reply. */
   readonly rights: Rights | null;
   readonly done: readonly StepRecord[];
+  /** The run's held actions, as they were decided so far. */
+  readonly holds: readonly HoldRecord[];
   readonly requests: readonly RequestRecord[];
   /** Most requests this run could send. */
   readonly requestsLimit?: number;
@@ -57,13 +60,8 @@ export function computeEnding(records: RunRecords, reason: CloseReason): Compute
   return { ending, code, missing };
 }
 
-/** True when every step that may act has its row, so that the run can close in the transaction of the last one. */
-export function nothingLeftToDo(steps: readonly Step[], rights: Rights, done: readonly StepRecord[]): boolean {
-  const reply = done.find((record) => record.key === 'reply');
-  if (reply && reply.state !== 'done') return true;
-  const ended = new Set(done.map((record) => record.key));
-  return steps.every((step) => ended.has(step.key) || decide(step.kind, rights) !== 'go');
-}
+/** Why a step is superseded that still waited for its yes, or for being carried out, when the run ended. */
+const RUN_ENDED = 'run_ended';
 
 type Verdict = { ending: Ending; code: string | null };
 
@@ -110,11 +108,27 @@ function fromRequests(records: RunRecords, reason: CloseReason): Verdict | null 
 function fromSteps(states: readonly StepRecord[], reason: CloseReason): Verdict {
   const code = reason.kind === 'failed' ? reason.code : null;
   const reply = states.find((state) => state.key === 'reply');
-  if (reply && reply.state !== 'done') {
-    const stopped = reply.state === 'refused' || reply.state === 'superseded';
-    return stopped ? { ending: 'not_allowed', code: reply.code } : { ending: 'failed', code: code ?? reply.code };
+  switch (reply?.state) {
+    case 'declined':
+    case 'expired':
+      return { ending: reply.state, code: null };
+    case 'superseded':
+      // Still waiting for its yes when something broke.
+      if (code !== null && reply.code === RUN_ENDED) return { ending: 'failed', code };
+      return { ending: 'not_allowed', code: reply.code };
+    case 'refused':
+      return { ending: 'not_allowed', code: reply.code };
+    case 'failed':
+    case 'not_reached':
+      return { ending: 'failed', code: code ?? reply.code };
+    case 'done':
+    case undefined:
+      break;
   }
-  const short = states.find((state) => state.state === 'failed' || state.state === 'not_reached');
+  const short = states.find(
+    ({ state, code: why }) =>
+      state === 'failed' || state === 'not_reached' || (state === 'superseded' && why === RUN_ENDED),
+  );
   if (!short) return { ending: reply ? 'replied' : 'silent', code: null };
   const didSomething = states.some((state) => state.state === 'done');
   return { ending: didSomething ? 'partial' : 'failed', code: code ?? short.code };
@@ -124,22 +138,49 @@ function missingSteps(records: RunRecords, reason: CloseReason): ComputedEnding[
   const { steps, rights } = records;
   if (steps === null || rights === null) return [];
   const ended = new Map(records.done.map((record) => [record.key, record]));
+  const holds = new Map(records.holds.map((hold) => [hold.key, hold]));
   const reply = ended.get('reply');
-  const replyRefused = steps.some((step) => step.kind === 'reply') && decide('reply', rights) !== 'go';
+  // What follows a reply that somebody would have had to allow, or that did not come about, has no leg to stand on.
+  const replyRefused = steps.some((step) => step.kind === 'reply') && rights.reply !== 'go' && reply === undefined;
   const replyStopped = replyRefused || (reply !== undefined && reply.state !== 'done');
   return steps
     .filter((step) => !ended.has(step.key))
-    .map((step) => ({ step, key: step.key, ...missingState(step, rights, reason, replyStopped) }));
+    .map((step) => ({
+      step,
+      key: step.key,
+      ...(step.kind !== 'reply' && replyStopped
+        ? { state: 'superseded' as const, code: 'reply_not_posted' }
+        : missingState(step, rights, holds.get(step.key), reason)),
+    }));
 }
 
-function missingState(
-  step: Step,
-  rights: Rights,
-  reason: CloseReason,
-  replyStopped: boolean,
-): { state: StepState; code: string | null } {
-  if (step.kind !== 'reply' && replyStopped) return { state: 'superseded', code: 'reply_not_posted' };
-  if (decide(step.kind, rights) !== 'go') return { state: 'refused', code: refusalCode(step.kind, rights) };
-  if (reason.kind === 'failed' && reason.step === step.key) return { state: 'failed', code: reason.code };
-  return { state: 'not_reached', code: null };
+type MissingState = { state: StepState; code: string | null };
+
+function missingState(step: Step, rights: Rights, hold: HoldRecord | undefined, reason: CloseReason): MissingState {
+  const failed: MissingState | null =
+    reason.kind === 'failed' && reason.step === step.key ? { state: 'failed', code: reason.code } : null;
+  switch (rights[step.kind]) {
+    case 'go':
+      return failed ?? { state: 'not_reached', code: null };
+    case 'refuse':
+      return { state: 'refused', code: 'not_allowed' };
+    case 'hold':
+      break;
+  }
+  switch (hold?.state) {
+    case undefined:
+      // A run that went all its way without asking: its workflow is older than held actions.
+      return reason.kind === 'ended'
+        ? { state: 'refused', code: 'needs_approval' }
+        : { state: 'not_reached', code: null };
+    case 'declined':
+    case 'expired':
+      return { state: hold.state, code: null };
+    case 'held':
+    case 'approved':
+    case 'superseded':
+    case 'executed':
+    case 'failed':
+      return failed ?? { state: 'superseded', code: RUN_ENDED };
+  }
 }

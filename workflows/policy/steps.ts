@@ -1,6 +1,6 @@
 // The steps of a run, derived from the kinds of actions that its reply declared. Pure.
 
-import type { ActionKind, DeclaredReply, Right, Rights } from '../contract';
+import type { ActionKind, DeclaredAction, DeclaredReply, Rights } from '../contract';
 
 /** One thing a run would do to the room, at its place in the reply. */
 export interface Step {
@@ -12,8 +12,6 @@ export interface Step {
   /** Index within its kind, from 0: which entry of the reply it carries out. */
   readonly index: number;
 }
-
-export type Decision = 'go' | 'refuse';
 
 /** The kinds of the actions that a reply declares, in the order in which they act. */
 export function declaredKinds(reply: DeclaredReply): ActionKind[] {
@@ -36,30 +34,31 @@ export function planSteps(kinds: readonly ActionKind[]): Step[] {
   });
 }
 
-/**
- * What becomes of a step under these rights.
- *
- * An action that would need somebody's yes is refused: there is nobody yet who could give it.
- */
-export function decide(kind: ActionKind, rights: Rights): Decision {
-  const right: Right = rights[kind];
-  switch (right) {
-    case 'go':
-      return 'go';
-    case 'hold':
-    case 'refuse':
-      return 'refuse';
+/** The action that a step carries out, out of the reply that declared it. */
+export function actionOf(reply: DeclaredReply, step: Step): DeclaredAction {
+  switch (step.kind) {
+    case 'reply':
+      if (reply.reply !== null) return { kind: 'reply', text: reply.reply };
+      break;
+    case 'memory':
+      if (reply.memory !== null) return { kind: 'memory', ...reply.memory };
+      break;
+    case 'task_update': {
+      const update = reply.task_updates[step.index];
+      if (update) return { kind: 'task_update', ...update };
+      break;
+    }
+    case 'task_send': {
+      const send = reply.tasks_to_send[step.index];
+      if (send) return { kind: 'task_send', ...send };
+      break;
+    }
   }
+  throw new Error('the stored reply declares no such step');
 }
 
-/** Why a step was refused, as the ledger says it. */
-export function refusalCode(kind: ActionKind, rights: Rights): string {
-  return rights[kind] === 'hold' ? 'needs_approval' : 'not_allowed';
-}
-
-/** The steps that may act, in order. None, when the reply itself may not be posted: what follows it is superseded. */
-export function stepsToTake(steps: readonly Step[], rights: Rights): Step[] {
-  const reply = steps.find((step) => step.kind === 'reply');
-  if (reply && decide('reply', rights) !== 'go') return [];
-  return steps.filter((step) => decide(step.kind, rights) === 'go');
+/** The steps that need somebody's yes. None, when the reply may not be posted at all: what follows it is superseded. */
+export function stepsToHold(steps: readonly Step[], rights: Rights): Step[] {
+  if (steps.some((step) => step.kind === 'reply') && rights.reply === 'refuse') return [];
+  return steps.filter((step) => rights[step.kind] === 'hold');
 }

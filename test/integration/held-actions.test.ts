@@ -1,0 +1,553 @@
+// Held actions below Temporal: every state of the chart, who may decide, and what a step checks before it carries one out.
+
+import { randomBytes } from 'node:crypto';
+import { expireHeldActions } from '../../prisma/store/decisions';
+import { newId } from '../../prisma/store/ids';
+import { closeAsLost, closeRun } from '../../prisma/store/runs';
+import { judgeTask } from '../../prisma/store/tasks';
+import { inTransaction } from '../../prisma/store/transaction';
+import { RoomDraft } from '../../prisma/store/draft';
+import { lockRoomForWrite } from '../../prisma/store/roster';
+import { HELD_ACTION_STATES, type HeldActionState } from '../../workflows/contract';
+import { openDoor, type Door } from '../support/door';
+import { decide, heldOf, heldRun, holdStates, letExpire, LINE, SAYS_ALL, SEND, setRights } from '../support/holds';
+import { expectLedgerEqualsRoom } from '../support/ledger';
+import { activitiesOf, eventsOf, holdTransaction, openRun, repliedRun, untilWaiting } from '../support/store-runs';
+import { createWorld, type World } from '../support/world';
+
+let world: World;
+let door: Door;
+
+beforeAll(async () => {
+  world = await createWorld({ modelUrl: 'http://127.0.0.1:9/v1' });
+  door = await openDoor(world);
+});
+afterAll(async () => {
+  await door.close();
+  await world.close();
+});
+
+const HOLD_SEND = { task_send: 'hold' } as const;
+const HOLD_ALL = { reply: 'hold', memory: 'hold', task_update: 'hold', task_send: 'hold' } as const;
+
+const acting = (run: { execution: Parameters<typeof activitiesOf>[1] }) => activitiesOf(world, run.execution);
+const runOf = (id: string) => world.db.run.findUniqueOrThrow({ where: { id } });
+
+async function stepsOf(runId: string): Promise<Record<string, string>> {
+  const steps = await world.db.runStep.findMany({ where: { runId } });
+  return Object.fromEntries(steps.map((step) => [step.stepKey, step.state]));
+}
+
+describe('the chart', () => {
+  const reached = new Set<HeldActionState>();
+  const TO: Readonly<Record<HeldActionState, () => Promise<string>>> = {
+    held: async () => (await heldRun(world, HOLD_SEND)).id,
+    approved: async () => {
+      const run = await heldRun(world, HOLD_SEND);
+      expect((await decide(world, door.host.member, run.id, 'task_send:1', 'approve')).status).toBe(200);
+      return run.id;
+    },
+    declined: async () => {
+      const run = await heldRun(world, HOLD_SEND);
+      expect((await decide(world, door.host.admin, run.id, 'task_send:1', 'decline')).status).toBe(200);
+      return run.id;
+    },
+    expired: async () => {
+      const run = await heldRun(world, HOLD_SEND);
+      await letExpire(world, run.id, 'task_send:1');
+      await expireHeldActions(world.db, 100);
+      return run.id;
+    },
+    superseded: async () => {
+      const run = await heldRun(world, HOLD_SEND);
+      await closeAsLost(world.db, run.id);
+      return run.id;
+    },
+    executed: async () => {
+      const run = await heldRun(world, HOLD_SEND, { tasks_to_send: [SEND] });
+      await decide(world, door.host.member, run.id, 'task_send:1', 'approve');
+      expect(await acting(run).sendTask({ run: run.id, step: 'task_send:1' })).toEqual({
+        state: 'done',
+        ending: 'silent',
+      });
+      return run.id;
+    },
+    failed: async () => {
+      const run = await heldRun(world, HOLD_SEND, { tasks_to_send: [SEND] });
+      await decide(world, door.host.member, run.id, 'task_send:1', 'approve');
+      await closeRun(world.db, run.execution, run.id, { kind: 'failed', code: 'no_answer', step: 'task_send:1' });
+      return run.id;
+    },
+  };
+
+  test.each(HELD_ACTION_STATES)('%s is reached', async (state) => {
+    const run = await TO[state]();
+    expect(await holdStates(world, run)).toEqual({ 'task_send:1': state });
+    reached.add(state);
+    const { ending } = await runOf(run);
+    const isOver = ending !== null;
+    expect(isOver).toBe(['superseded', 'executed', 'failed'].includes(state));
+    if (isOver) await expectLedgerEqualsRoom(world.db, run);
+  });
+
+  test('approved becomes superseded when its run ends otherwise', async () => {
+    const run = await TO.approved();
+    await closeAsLost(world.db, run);
+    expect(await holdStates(world, run)).toEqual({ 'task_send:1': 'superseded' });
+    expect(await stepsOf(run)).toEqual({ reply: 'not_reached', memory: 'not_reached', 'task_send:1': 'superseded' });
+  });
+
+  test.each(HELD_ACTION_STATES)('a decision on one that is %s', async (state) => {
+    const run = await TO[state]();
+    const approve = await decide(world, door.host.admin, run, 'task_send:1', 'approve');
+    const decline = await decide(world, door.host.admin, run, 'task_send:1', 'decline');
+    const conflict = { status: 409, body: { code: 'conflict', state } };
+    const recorded = { status: 200, body: { state } };
+    const expected: Record<HeldActionState, [object, object]> = {
+      held: [
+        { status: 200, body: { state: 'approved' } },
+        { status: 409, body: { code: 'conflict', state: 'approved' } },
+      ],
+      approved: [recorded, conflict],
+      declined: [conflict, recorded],
+      expired: [
+        { status: 410, body: { code: 'gone', state } },
+        { status: 410, body: { code: 'gone', state } },
+      ],
+      superseded: [conflict, conflict],
+      executed: [recorded, conflict],
+      failed: [recorded, conflict],
+    };
+    expect([approve, decline]).toMatchObject(expected[state]);
+    expect(await world.db.runSignal.count({ where: { runId: run, kind: 'decision' } })).toBe(
+      ['superseded'].includes(state) ? 0 : 1,
+    );
+  });
+
+  test('every state of it was reached', () => {
+    expect([...reached].sort()).toEqual([...HELD_ACTION_STATES].sort());
+  });
+});
+
+describe('opening holds', () => {
+  test('all holds of a run open at once, frozen, and asked again they are the same', async () => {
+    const run = await heldRun(world, HOLD_ALL);
+    const first = await heldOf(world, run.id);
+    expect([...first.keys()].sort()).toEqual(['memory', 'reply', 'task_send:1']);
+    expect(JSON.parse(first.get('memory')?.action ?? '')).toEqual({ kind: 'memory', ...LINE });
+    expect(first.get('reply')?.action).toBe('{"kind":"reply","text":"Done."}');
+    for (const { openedAt, expiresAt } of first.values()) {
+      expect(expiresAt.getTime() - openedAt.getTime()).toBeGreaterThan(71.9 * 3_600_000);
+      expect(expiresAt.getTime() - openedAt.getTime()).toBeLessThan(72.1 * 3_600_000);
+    }
+    await decide(world, door.host.member, run.id, 'memory', 'decline');
+    const again = await acting(run).openHeldActions({ run: run.id });
+    expect(Object.fromEntries(again.map((hold) => [hold.key, hold.state]))).toEqual({
+      reply: 'held',
+      memory: 'declined',
+      'task_send:1': 'held',
+    });
+    expect(await world.db.heldAction.count({ where: { runId: run.id } })).toBe(3);
+  });
+
+  test('another execution is fenced, and a closed run opens nothing', async () => {
+    await setRights(world, HOLD_ALL);
+    const run = await repliedRun(world, SAYS_ALL);
+    const stranger = { ...run.execution, temporalRunId: randomBytes(8).toString('hex') };
+    await expect(activitiesOf(world, stranger).openHeldActions({ run: run.id })).rejects.toMatchObject({
+      message: 'Fenced: not_mine',
+    });
+    await closeAsLost(world.db, run.id);
+    await expect(acting(run).openHeldActions({ run: run.id })).rejects.toMatchObject({ message: 'Fenced: closed' });
+    expect(await world.db.heldAction.count({ where: { runId: run.id } })).toBe(0);
+  });
+
+  test('a run is parked exactly while it waits for a yes, and its limit is less of that time', async () => {
+    const run = await heldRun(world, HOLD_SEND);
+    expect((await runOf(run.id)).parkedAt).toBeNull();
+    await acting(run).postReply({ run: run.id, step: 'reply' });
+    expect((await runOf(run.id)).parkedAt).toBeNull();
+    await acting(run).writeMemory({ run: run.id, step: 'memory' });
+    expect((await runOf(run.id)).parkedAt).not.toBeNull();
+    await world.db.$executeRaw`UPDATE runs SET parked_at = parked_at - interval '2 hours' WHERE id = ${run.id}`;
+    await decide(world, door.host.member, run.id, 'task_send:1', 'approve');
+    expect((await runOf(run.id)).decidedAt).not.toBeNull();
+    await acting(run).sendTask({ run: run.id, step: 'task_send:1' });
+    const { parkedAt, decidedAt, parkedMs, ending } = await runOf(run.id);
+    expect({ parkedAt, decidedAt, ending }).toEqual({ parkedAt: null, decidedAt: null, ending: 'replied' });
+    expect(Number(parkedMs)).toBeGreaterThanOrEqual(2 * 3_600_000);
+    await expectLedgerEqualsRoom(world.db, run.id);
+  });
+});
+
+describe('who decides', () => {
+  test('only a person of the agent’s own company: other keys of it get 403, and it is recorded who', async () => {
+    const run = await heldRun(world, HOLD_SEND);
+    for (const key of [door.host.agent, door.host.service, door.guest.agent, door.guest.service]) {
+      expect(await decide(world, key, run.id, 'task_send:1', 'approve')).toMatchObject({ status: 403 });
+    }
+    expect(await holdStates(world, run.id)).toEqual({ 'task_send:1': 'held' });
+    const { status, body } = await decide(world, door.host.member, run.id, 'task_send:1', 'approve');
+    expect(status).toBe(200);
+    expect(body).toMatchObject({
+      state: 'approved',
+      decision: 'approve',
+      decided_by: { id: door.host.member.keyId, name: 'Mel' },
+      action: { kind: 'task_send', ...SEND },
+    });
+  });
+
+  test('the audit says once who decided what, however often it was said', async () => {
+    const run = await heldRun(world, HOLD_SEND);
+    const { id, sha256 } = (await heldOf(world, run.id)).get('task_send:1')!;
+    for (const key of [door.host.member, door.host.admin]) await decide(world, key, run.id, 'task_send:1', 'decline');
+    const { body } = await door.host.admin.get(`/v1/audit?subject=${id}`);
+    expect(body.data).toMatchObject([
+      {
+        action: 'held_action.declined',
+        actor: { id: door.host.member.keyId },
+        room: world.roomId,
+        details: { run: run.id, step: 'task_send:1', hash: sha256 },
+      },
+    ]);
+  });
+
+  test('a decider named in the body is refused; the signed-in person is the one', async () => {
+    const run = await heldRun(world, HOLD_SEND);
+    const action = (await heldOf(world, run.id)).get('task_send:1')!;
+    const body = { decision: 'approve', hash: action.sha256, decided_by: door.host.admin.keyId };
+    expect(await door.host.member.post(`/v1/held-actions/${action.id}/decision`, body)).toMatchObject({ status: 400 });
+    expect(await holdStates(world, run.id)).toEqual({ 'task_send:1': 'held' });
+  });
+
+  test('another company finds nothing: not in its list, and the same 404 as for an id that nothing has', async () => {
+    const run = await heldRun(world, HOLD_SEND);
+    const { id, sha256 } = (await heldOf(world, run.id)).get('task_send:1')!;
+    const unknown = newId('held');
+    for (const key of [door.guest.admin, door.guest.member]) {
+      const list = await key.get('/v1/held-actions');
+      expect(list.body).toEqual({ data: [], next_cursor: null });
+      const without = (answer: { status: number; body: object }) => ({ ...answer.body, request_id: null });
+      const reads = await Promise.all([id, unknown].map((each) => key.get(`/v1/held-actions/${each}`)));
+      expect(reads.map(({ status }) => status)).toEqual([404, 404]);
+      expect(without(reads[0]!)).toEqual(without(reads[1]!));
+      for (const decision of ['approve', 'decline']) {
+        const tries = await Promise.all(
+          [id, unknown].map((each) => key.post(`/v1/held-actions/${each}/decision`, { decision, hash: sha256 })),
+        );
+        expect(tries.map(({ status }) => status)).toEqual([404, 404]);
+        expect(without(tries[0]!)).toEqual(without(tries[1]!));
+      }
+    }
+    expect(await holdStates(world, run.id)).toEqual({ 'task_send:1': 'held' });
+    const events = JSON.stringify(await eventsOf(world), (_, value: unknown) =>
+      typeof value === 'bigint' ? 0 : value,
+    );
+    expect(events).not.toContain(id);
+  });
+
+  test('a decision names the hash that it is about: another one is 409 and decides nothing', async () => {
+    const run = await heldRun(world, { memory: 'hold', task_send: 'hold' });
+    const held = await heldOf(world, run.id);
+    const path = `/v1/held-actions/${held.get('memory')!.id}/decision`;
+    const wrong = { decision: 'approve', hash: held.get('task_send:1')!.sha256 };
+    expect(await door.host.member.post(path, wrong)).toMatchObject({ status: 409, body: { state: 'held' } });
+    for (const hash of ['', 'ABC', 7]) {
+      expect(await door.host.member.post(path, { ...wrong, hash })).toMatchObject({
+        status: 400,
+        body: { pointer: '/hash' },
+      });
+    }
+    expect(await door.host.member.post(path, { hash: wrong.hash, decision: 'yes' })).toMatchObject({
+      status: 400,
+      body: { pointer: '/decision' },
+    });
+    expect(await holdStates(world, run.id)).toEqual({ memory: 'held', 'task_send:1': 'held' });
+  });
+
+  test('ten yes and ten no at once from two people: one decision, told to everybody, one signal', async () => {
+    const run = await heldRun(world, HOLD_SEND);
+    const answers = await Promise.all(
+      Array.from({ length: 20 }, (_, n) =>
+        decide(
+          world,
+          n % 4 < 2 ? door.host.admin : door.host.member,
+          run.id,
+          'task_send:1',
+          n % 2 ? 'approve' : 'decline',
+        ),
+      ),
+    );
+    const state = (await holdStates(world, run.id))['task_send:1'];
+    expect(['approved', 'declined']).toContain(state);
+    expect(answers.filter(({ status }) => status === 200)).toHaveLength(10);
+    expect(answers.filter(({ status }) => status === 409)).toHaveLength(10);
+    for (const { body } of answers) expect(body.state).toBe(state);
+    expect(await world.db.runSignal.count({ where: { runId: run.id } })).toBe(1);
+  });
+});
+
+describe('time', () => {
+  test('after its time a decision is 410, whether or not the reconciler has seen it', async () => {
+    const run = await heldRun(world, HOLD_SEND);
+    await letExpire(world, run.id, 'task_send:1');
+    for (const decision of ['approve', 'decline'] as const) {
+      expect(await decide(world, door.host.member, run.id, 'task_send:1', decision)).toMatchObject({
+        status: 410,
+        body: { code: 'gone' },
+      });
+    }
+    expect(await holdStates(world, run.id)).toEqual({ 'task_send:1': 'held' });
+    expect(await expireHeldActions(world.db, 100)).toBe(1);
+    expect(await expireHeldActions(world.db, 100)).toBe(0);
+    expect(await decide(world, door.host.member, run.id, 'task_send:1', 'approve')).toMatchObject({ status: 410 });
+    expect(await holdStates(world, run.id)).toEqual({ 'task_send:1': 'expired' });
+  });
+
+  test('a decision that waited for a lock until its time was over is 410: the clock is read when it is written', async () => {
+    const run = await heldRun(world, HOLD_SEND);
+    const held = await holdTransaction(
+      world.db,
+      (tx) =>
+        tx.$executeRaw`UPDATE held_actions SET opened_at = opened_at - interval '80 hours', expires_at = clock_timestamp()
+                     WHERE run_id = ${run.id}`,
+    );
+    const deciding = decide(world, door.host.member, run.id, 'task_send:1', 'approve');
+    await untilWaiting(world.db);
+    await held.release();
+    expect(await deciding).toMatchObject({ status: 410 });
+  });
+
+  test('a decision recorded in time stays, however late it is asked for again', async () => {
+    const run = await heldRun(world, HOLD_SEND);
+    await decide(world, door.host.member, run.id, 'task_send:1', 'approve');
+    await letExpire(world, run.id, 'task_send:1');
+    await expireHeldActions(world.db, 100);
+    expect(await decide(world, door.host.member, run.id, 'task_send:1', 'approve')).toMatchObject({
+      status: 200,
+      body: { state: 'approved' },
+    });
+  });
+
+  test('expiry and yes at the same time: one of them', async () => {
+    for (let round = 0; round < 10; round += 1) {
+      const run = await heldRun(world, HOLD_SEND);
+      await letExpire(world, run.id, 'task_send:1');
+      await world.db.$executeRaw`
+        UPDATE held_actions SET expires_at = clock_timestamp() + make_interval(secs => ${round / 500}) WHERE run_id = ${run.id}`;
+      const [answer] = await Promise.all([
+        decide(world, door.host.member, run.id, 'task_send:1', 'approve'),
+        expireHeldActions(world.db, 100),
+      ]);
+      await expireHeldActions(world.db, 100);
+      const state = (await holdStates(world, run.id))['task_send:1'];
+      expect([answer.status, state]).toEqual(answer.status === 200 ? [200, 'approved'] : [410, state]);
+      if (answer.status === 410) expect(['held', 'expired']).toContain(state);
+      await closeAsLost(world.db, run.id);
+    }
+  });
+
+  test('looking at an action decides nothing', async () => {
+    const run = await heldRun(world, HOLD_SEND);
+    const { id } = (await heldOf(world, run.id)).get('task_send:1')!;
+    for (let n = 0; n < 3; n += 1) {
+      expect(await door.host.member.get(`/v1/held-actions/${id}`)).toMatchObject({ body: { state: 'held' } });
+    }
+    expect(await decide(world, door.host.member, run.id, 'task_send:1', 'approve')).toMatchObject({ status: 200 });
+  });
+
+  test('one whose run was closed by code that knew nothing of it is superseded, not expired', async () => {
+    const run = await heldRun(world, HOLD_SEND);
+    await world.db.$executeRaw`
+      UPDATE runs SET state = 'closed', ending = 'lost', closed_at = clock_timestamp(), context = NULL WHERE id = ${run.id}`;
+    expect(await decide(world, door.host.member, run.id, 'task_send:1', 'approve')).toMatchObject({
+      status: 409,
+      body: { state: 'superseded' },
+    });
+    await letExpire(world, run.id, 'task_send:1');
+    await expireHeldActions(world.db, 100);
+    expect(await holdStates(world, run.id)).toEqual({ 'task_send:1': 'superseded' });
+  });
+});
+
+describe('carrying out', () => {
+  const sent = (runId: string) => world.db.task.count({ where: { runId } });
+  const send = (run: Awaited<ReturnType<typeof heldRun>>) => acting(run).sendTask({ run: run.id, step: 'task_send:1' });
+
+  test('a step without its yes writes nothing, whatever its workflow was told', async () => {
+    const run = await heldRun(world, HOLD_SEND, { tasks_to_send: [SEND] });
+    expect(await send(run)).toEqual({ state: 'held' });
+    await decide(world, door.host.member, run.id, 'task_send:1', 'decline');
+    expect(await send(run)).toEqual({ state: 'declined' });
+    expect(await sent(run.id)).toBe(0);
+    expect(await stepsOf(run.id)).toEqual({});
+    expect(await closeRun(world.db, run.execution, run.id, { kind: 'ended' })).toBe('silent');
+    expect(await stepsOf(run.id)).toEqual({ 'task_send:1': 'declined' });
+  });
+
+  test('what is carried out is the frozen action, and not what the reply says by now', async () => {
+    const run = await heldRun(world, { reply: 'hold' }, { reply: 'As it was shown.' });
+    await decide(world, door.host.member, run.id, 'reply', 'approve');
+    await world.db.$executeRaw`
+      UPDATE runs SET reply = jsonb_set(reply, '{reply}', '"Something else."') WHERE id = ${run.id}`;
+    expect(await acting(run).postReply({ run: run.id, step: 'reply' })).toEqual({ state: 'done', ending: 'replied' });
+    const posted = await world.db.message.findMany({ where: { runId: run.id } });
+    expect(posted.map((message) => message.text)).toEqual(['As it was shown.']);
+  });
+
+  test.each<[string, string | null]>([
+    ['changed', '{"kind":"reply","text":"Another."}'],
+    ['redacted', null],
+  ])('a frozen action that was %s is not carried out', async (_, action) => {
+    const run = await heldRun(world, { reply: 'hold' }, { reply: 'As it was shown.' });
+    await decide(world, door.host.member, run.id, 'reply', 'approve');
+    await world.db.heldAction.updateMany({ where: { runId: run.id }, data: { action } });
+    expect(await acting(run).postReply({ run: run.id, step: 'reply' })).toEqual({
+      state: 'superseded',
+      ending: 'not_allowed',
+    });
+    expect(await world.db.message.count({ where: { runId: run.id } })).toBe(0);
+    expect(await holdStates(world, run.id)).toEqual({ reply: 'superseded' });
+  });
+
+  test('redacting what was carried out erases the frozen action too', async () => {
+    const run = await heldRun(world, { reply: 'hold' }, { reply: 'to be erased' });
+    await decide(world, door.host.member, run.id, 'reply', 'approve');
+    await acting(run).postReply({ run: run.id, step: 'reply' });
+    const { id } = await world.db.message.findFirstOrThrow({ where: { runId: run.id } });
+    expect((await door.host.admin.post(`/v1/rooms/${world.roomId}/redactions`, { subject: id })).status).toBeLessThan(
+      300,
+    );
+    const action = (await heldOf(world, run.id)).get('reply')!;
+    expect(action).toMatchObject({ action: null, state: 'executed' });
+    const { body } = await door.host.member.get(`/v1/held-actions/${action.id}`);
+    expect(body).toMatchObject({ action: null, hash: action.sha256, state: 'executed' });
+  });
+
+  test('twice, by attempts at the same time: once', async () => {
+    const run = await heldRun(world, HOLD_SEND, { tasks_to_send: [SEND] });
+    await decide(world, door.host.member, run.id, 'task_send:1', 'approve');
+    const outcomes = await Promise.all(Array.from({ length: 5 }, () => send(run)));
+    expect(outcomes).toEqual(Array.from({ length: 5 }, () => ({ state: 'done', ending: 'silent' })));
+    expect(await sent(run.id)).toBe(1);
+    expect(await holdStates(world, run.id)).toEqual({ 'task_send:1': 'executed' });
+  });
+
+  test.each<[string, string, () => Promise<unknown>, () => Promise<unknown>]>([
+    [
+      'the right was revoked',
+      'right_revoked',
+      () => setRights(world, { task_send: 'refuse' }),
+      () => setRights(world, {}),
+    ],
+    [
+      'the agent’s company left the room',
+      'not_a_member',
+      () =>
+        world.db.$executeRaw`UPDATE room_members SET left_at = clock_timestamp() WHERE company_id = ${world.host.id}`,
+      () => world.db.$executeRaw`UPDATE room_members SET left_at = NULL WHERE company_id = ${world.host.id}`,
+    ],
+    [
+      'the recipient’s company left the room',
+      'not_found',
+      () =>
+        world.db.$executeRaw`UPDATE room_members SET left_at = clock_timestamp() WHERE company_id = ${world.guest.id}`,
+      () => world.db.$executeRaw`UPDATE room_members SET left_at = NULL WHERE company_id = ${world.guest.id}`,
+    ],
+    [
+      'the room was closed',
+      'room_closed',
+      () => world.db.$executeRaw`UPDATE rooms SET closed_at = clock_timestamp() WHERE id = ${world.roomId}`,
+      () => world.db.$executeRaw`UPDATE rooms SET closed_at = NULL WHERE id = ${world.roomId}`,
+    ],
+  ])('superseded when meanwhile %s', async (_, code, change, undo) => {
+    const run = await heldRun(world, HOLD_SEND, { reply: 'Sent.', tasks_to_send: [SEND] });
+    await acting(run).postReply({ run: run.id, step: 'reply' });
+    await decide(world, door.host.member, run.id, 'task_send:1', 'approve');
+    await change();
+    try {
+      expect(await send(run)).toEqual({ state: 'superseded', ending: 'replied' });
+    } finally {
+      await undo();
+    }
+    expect(await sent(run.id)).toBe(0);
+    expect(await holdStates(world, run.id)).toEqual({ 'task_send:1': 'superseded' });
+    expect(await world.db.runStep.findFirst({ where: { runId: run.id, stepKey: 'task_send:1' } })).toMatchObject({
+      code,
+    });
+    await expectLedgerEqualsRoom(world.db, run.id);
+  });
+
+  test('a right that is still hold does not take back the yes; one that became go neither', async () => {
+    for (const right of ['hold', 'go'] as const) {
+      const run = await heldRun(world, HOLD_SEND, { tasks_to_send: [SEND] });
+      await decide(world, door.host.member, run.id, 'task_send:1', 'approve');
+      await setRights(world, { task_send: right });
+      expect(await send(run)).toEqual({ state: 'done', ending: 'silent' });
+    }
+  });
+
+  test('superseded when its task was answered or judged meanwhile', async () => {
+    for (const judged of [false, true]) {
+      await setRights(world, { task_update: 'hold' });
+      const opened = await openRun(world, { task: true });
+      const card = await world.db.message.findUniqueOrThrow({ where: { id: opened.messageId } });
+      const taskId = card.taskId as string;
+      await closeAsLost(world.db, opened.id);
+      const reply = { task_updates: [{ task: taskId, state: 'done', result: 'late' } as const] };
+      const run = await heldRun(world, { task_update: 'hold' }, reply);
+      await decide(world, door.host.member, run.id, 'task_update:1', 'approve');
+      await setRights(world, {});
+      const answer = { type: 'task_response', task: taskId, state: 'done', result: 'early' };
+      expect(await door.host.agent.post(`/v1/rooms/${world.roomId}/events`, answer)).toMatchObject({ status: 201 });
+      if (judged) {
+        await inTransaction(world.db, async (tx) => {
+          const room = await lockRoomForWrite(tx, world.roomId, world.host.id);
+          const draft = new RoomDraft(world.roomId);
+          await judgeTask(tx, draft, room, { judge: world.host.person, taskId, verdict: 'accepted', note: null });
+          await draft.append(tx);
+        });
+      }
+      expect(await acting(run).updateTask({ run: run.id, step: 'task_update:1' })).toEqual({
+        state: 'superseded',
+        ending: 'silent',
+      });
+      expect(await world.db.task.findUniqueOrThrow({ where: { id: taskId } })).toMatchObject({ result: 'early' });
+      expect(await holdStates(world, run.id)).toEqual({ 'task_update:1': 'superseded' });
+    }
+  });
+});
+
+describe('the inbox', () => {
+  test('lists a company’s own over all rooms, filtered and paged; an agent’s key sees its own', async () => {
+    const run = await heldRun(world, { memory: 'hold', task_send: 'hold' });
+    await decide(world, door.host.member, run.id, 'memory', 'decline');
+    const get = (query: string, by = door.host.service) => by.get(`/v1/held-actions?${query}`);
+    const of = async (query: string, by = door.host.service) =>
+      ((await get(query, by)).body.data as { run: string; step: string }[])
+        .filter((each) => each.run === run.id)
+        .map((each) => each.step);
+    expect(await of('order=desc')).toEqual(['task_send:1', 'memory']);
+    expect(await of(`order=desc&state=declined&room=${world.roomId}`)).toEqual(['memory']);
+    expect(await of(`order=desc&state=held&agent=${world.scribe.id}`)).toEqual(['task_send:1']);
+    expect(await of(`order=desc&agent=${world.scout.id}`)).toEqual([]);
+    expect(await of('order=desc', door.host.agent)).toEqual(['task_send:1', 'memory']);
+    expect(await of('order=desc&until=2020-01-01T00:00:00Z')).toEqual([]);
+    const first = await get('order=desc&limit=1');
+    expect(first.body.data).toHaveLength(1);
+    const second = await get(`order=desc&limit=1&cursor=${first.body.next_cursor}`);
+    expect([first.body.data[0].step, second.body.data[0].step]).toEqual(['task_send:1', 'memory']);
+    expect(await get('state=open')).toMatchObject({ status: 400, body: { parameter: 'state' } });
+    expect(await get('limit=201')).toMatchObject({ status: 400 });
+  });
+
+  test('a run shows its own company what it holds, and no other', async () => {
+    const run = await heldRun(world, HOLD_SEND);
+    const { id } = (await heldOf(world, run.id)).get('task_send:1')!;
+    const own = await door.host.member.get(`/v1/runs/${run.id}`);
+    expect(own.body.held_actions).toEqual([{ id, step: 'task_send:1', state: 'held' }]);
+    const other = await door.guest.member.get(`/v1/runs/${run.id}`);
+    expect(other.status).toBe(200);
+    expect(other.text).not.toMatch(/held|parked/);
+  });
+});

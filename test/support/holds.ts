@@ -1,0 +1,68 @@
+// Held actions for tests: rights that hold, runs whose holds are open, and what became of them.
+
+import type { DeclaredReply, HeldActionState, Rights } from '../../workflows/contract';
+import type { Holder } from './door';
+import { activitiesOf, repliedRun, type OpenRun } from './store-runs';
+import type { World } from './world';
+
+export const ALL_GO: Rights = { reply: 'go', memory: 'go', task_update: 'go', task_send: 'go' };
+
+export const LINE = { category: 'fact', content: 'a line', tags: [], visibility: 'shared' } as const;
+export const SEND = {
+  to: 'scout',
+  goal: 'Check it.',
+  acceptance_criteria: [],
+  priority: 'normal',
+  deadline: null,
+} as const;
+
+/** A reply, a line and a task to send. */
+export const SAYS_ALL: Partial<DeclaredReply> = { reply: 'Done.', memory: LINE, tasks_to_send: [SEND] };
+
+/** Sets the rights of the world's scribe; what is not named goes. */
+export async function setRights(world: World, rights: Partial<Rights>): Promise<void> {
+  const all = { ...ALL_GO, ...rights };
+  await world.db.$executeRaw`
+    UPDATE room_agents SET right_reply = ${all.reply}, right_memory = ${all.memory},
+                           right_task_update = ${all.task_update}, right_task_send = ${all.task_send}
+    WHERE room_id = ${world.roomId} AND agent_id = ${world.scribe.id}`;
+}
+
+/** A run of the scribe under these rights whose holds are open, without Temporal. */
+export async function heldRun(
+  world: World,
+  rights: Partial<Rights>,
+  reply: Partial<DeclaredReply> = SAYS_ALL,
+  options: { task?: boolean } = {},
+): Promise<OpenRun> {
+  await setRights(world, rights);
+  const run = await repliedRun(world, reply, options);
+  await activitiesOf(world, run.execution).openHeldActions({ run: run.id });
+  return run;
+}
+
+/** The held actions of a run, by the key of their steps. */
+export async function heldOf(world: World, runId: string) {
+  const rows = await world.db.heldAction.findMany({ where: { runId }, orderBy: { id: 'asc' } });
+  return new Map(rows.map((row) => [row.stepKey, row]));
+}
+
+/** How each held action of a run stands. */
+export async function holdStates(world: World, runId: string): Promise<Record<string, HeldActionState>> {
+  const held = await heldOf(world, runId);
+  return Object.fromEntries([...held].map(([key, row]) => [key, row.state as HeldActionState]));
+}
+
+/** Sends a decision about a step of a run, as the person whose key it is, with the hash that the inbox shows. */
+export async function decide(world: World, by: Holder, runId: string, step: string, decision: 'approve' | 'decline') {
+  const action = (await heldOf(world, runId)).get(step);
+  if (!action) throw new Error(`the run holds no ${step}`);
+  return by.post(`/v1/held-actions/${action.id}/decision`, { decision, hash: action.sha256 });
+}
+
+/** Moves the end of a held action's time into the past, by Postgres' clock. */
+export async function letExpire(world: World, runId: string, step: string): Promise<void> {
+  await world.db.$executeRaw`
+    UPDATE held_actions SET opened_at = opened_at - interval '80 hours', expires_at = clock_timestamp()
+    WHERE run_id = ${runId} AND step_key = ${step}`;
+}

@@ -1,0 +1,95 @@
+// A world with a worker, a door and runs that park, for tests on a real Temporal.
+
+import { wakeWorkflowId, type DeclaredReply, type Rights } from '../../workflows/contract';
+import { RECONCILER_TIMES, type ReconcilerDeps } from '../../worker/reconciler';
+import { openDoor, type Door } from './door';
+import { decide, SAYS_ALL, setRights } from './holds';
+import { startTestWorker, until, type TestWorker } from './runs';
+import { answer, startScriptedModel, type ScriptedModel } from './scripted-model-server';
+import { createWorld, type World } from './world';
+
+export interface Parked {
+  readonly id: string;
+  readonly messageId: string;
+}
+
+export interface ParkedGround {
+  readonly model: ScriptedModel;
+  readonly world: World;
+  readonly door: Door;
+  /** The worker that carries runs out. Replaced by `aloneWith`. */
+  worker: TestWorker;
+  /** A run of the scribe that has done what it may by itself, and waits. */
+  parkedRun(rights: Partial<Rights>, reply?: Partial<DeclaredReply>): Promise<Parked>;
+  untilParked(messageId: string): Promise<Parked>;
+  workflowOf(messageId: string, runId?: string): ReturnType<TestWorker['client']['workflow']['getHandle']>;
+  /** Resolves when an execution says of itself that it is parked. */
+  untilSaysParked(messageId: string, runId?: string): Promise<unknown>;
+  approve(run: Parked, step: string): ReturnType<typeof decide>;
+  decline(run: Parked, step: string): ReturnType<typeof decide>;
+  /** A reconciler that waits for nothing. */
+  reconciler(): ReconcilerDeps;
+  /** Runs `work` with no worker but those that it starts itself, on a queue of its own. */
+  aloneWith(work: (queue: string) => Promise<void>): Promise<void>;
+  close(): Promise<void>;
+}
+
+/** Opens a ground. What its scribe sends wakes nobody, so that the model's script is the scribe's alone. */
+export async function openParkedGround(): Promise<ParkedGround> {
+  const model = await startScriptedModel();
+  const world = await createWorld({ modelUrl: model.url });
+  const door = await openDoor(world);
+  await world.db.agent.update({ where: { id: world.scout.id }, data: { alwaysOn: false } });
+  let queues = 0;
+  const ground: ParkedGround = {
+    model,
+    world,
+    door,
+    worker: await startTestWorker(world),
+    async parkedRun(rights, reply = SAYS_ALL) {
+      await setRights(world, rights);
+      model.script(answer.reply(reply));
+      const { messageId } = await world.post('@scribe please');
+      return ground.untilParked(messageId);
+    },
+    async untilParked(messageId) {
+      const { id } = await until('the run to park', () =>
+        world.db.run.findFirst({ where: { messageId, parkedAt: { not: null } } }),
+      );
+      return { id, messageId };
+    },
+    workflowOf: (messageId, runId) =>
+      ground.worker.client.workflow.getHandle(wakeWorkflowId(world.scribe.id, messageId), runId),
+    untilSaysParked: (messageId, runId) =>
+      until('the execution to park', async () => {
+        const { searchAttributes } = await ground.workflowOf(messageId, runId).describe();
+        return searchAttributes['RunState']?.[0] === 'parked';
+      }),
+    approve: (run, step) => decide(world, door.host.member, run.id, step, 'approve'),
+    decline: (run, step) => decide(world, door.host.member, run.id, step, 'decline'),
+    reconciler: () => ({
+      db: world.db,
+      client: ground.worker.client,
+      taskQueue: ground.worker.taskQueue,
+      timeLimitMs: 30_000,
+      times: { ...RECONCILER_TIMES, strayGraceSeconds: 0, lookAgainSeconds: 0 },
+      onAction: () => undefined,
+    }),
+    async aloneWith(work) {
+      await ground.worker.stop();
+      queues += 1;
+      try {
+        await work(`${ground.worker.taskQueue}-${queues}`);
+      } finally {
+        ground.worker = await startTestWorker(world);
+      }
+    },
+    async close() {
+      await door.close();
+      await ground.worker.stop();
+      await world.close();
+      await model.stop();
+    },
+  };
+  return ground;
+}

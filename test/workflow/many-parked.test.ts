@@ -1,0 +1,62 @@
+// Many runs parked at once: a worker that starts again takes up none of them until it is decided, and when all are decided
+// at once, each is carried out once. `npm run bench` does the same with a thousand.
+
+import { decide, SEND, setRights } from '../support/holds';
+import { expectGaplessRoom } from '../support/ledger';
+import { openParkedGround, type ParkedGround } from '../support/parked';
+import { startTestWorker, until } from '../support/runs';
+
+const RUNS = 60;
+
+let ground: ParkedGround;
+
+beforeAll(async () => {
+  ground = await openParkedGround();
+});
+afterAll(() => ground.close());
+
+test(`${RUNS} parked runs: nothing of them while they wait, all of them when they are decided at once`, async () => {
+  const { world, model, door } = ground;
+  const { db } = world;
+  await ground.aloneWith(async (taskQueue) => {
+    const first = await startTestWorker(world, { taskQueue });
+    ground.worker = first;
+    await setRights(world, { task_send: 'hold' });
+    model.respond(() => JSON.stringify({ reply: null, memory: null, task_updates: [], tasks_to_send: [SEND] }));
+    const posted = await Promise.all(Array.from({ length: RUNS }, (_, n) => world.post(`@scribe number ${n}`)));
+    await until(
+      'all to park',
+      async () => (await db.run.count({ where: { parkedAt: { not: null } } })) === RUNS,
+      60_000,
+    );
+    const lengths = async (): Promise<number[]> =>
+      Promise.all(
+        posted.map(async ({ messageId }) => {
+          return (await ground.workflowOf(messageId).describe()).historyLength;
+        }),
+      );
+    for (const { messageId } of posted) await ground.untilSaysParked(messageId);
+    const before = await lengths();
+    await first.stop();
+
+    // Whatever a worker takes up leaves events in the history of the run.
+    const second = await startTestWorker(world, { taskQueue });
+    const other = await world.post('@scribe one more');
+    await ground.untilParked(other.messageId);
+    ground.worker = second;
+    expect(await lengths()).toEqual(before);
+
+    const runs = await db.run.findMany({ where: { messageId: { in: posted.map((each) => each.messageId) } } });
+    const answers = await Promise.all(
+      runs.map((run) => decide(world, door.host.member, run.id, 'task_send:1', 'approve')),
+    );
+    expect(answers.map(({ status }) => status)).toEqual(runs.map(() => 200));
+    await until('all to end', async () => (await db.run.count({ where: { state: 'closed' } })) === RUNS, 60_000);
+    const tasks = await db.task.groupBy({ by: ['runId'], _count: true });
+    expect(tasks.map((each) => each._count)).toEqual(runs.map(() => 1));
+    expect(await db.heldAction.count({ where: { state: 'executed' } })).toBe(RUNS);
+    expect(await db.run.count({ where: { ending: 'silent' } })).toBe(RUNS);
+    await expectGaplessRoom(db, world.roomId);
+    await second.stop();
+  });
+}, 180_000);
