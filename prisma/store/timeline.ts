@@ -57,11 +57,19 @@ export async function loadTimelineRun(reader: Reader, viewer: Viewer | null, run
   return run;
 }
 
-/** One kind of thing that happened to a run. Another one (holds, decisions) is another line in `SOURCES`. */
+/** One kind of thing that happened to a run. Another one is another line in `SOURCES`. */
 type LedgerSource = (reader: Reader, run: TimelineRun) => Promise<TimelineEntry[]> | TimelineEntry[];
 
 /** In the order in which entries of one moment stand: what came first in the run. */
-const SOURCES: readonly LedgerSource[] = [wakeEntries, claimEntries, requestEntries, stepEntries, roomEntries, endings];
+const SOURCES: readonly LedgerSource[] = [
+  wakeEntries,
+  claimEntries,
+  requestEntries,
+  holdEntries,
+  stepEntries,
+  roomEntries,
+  endings,
+];
 
 /** Everything that Postgres remembers of a run, oldest first. */
 export async function ledgerEntries(reader: Reader, run: TimelineRun): Promise<TimelineEntry[]> {
@@ -128,6 +136,27 @@ function requestEntries(_: Reader, run: TimelineRun): TimelineEntry[] {
     const reasons = why.length === 0 ? '' : ` (${why.join(', ')})`;
     const says = `model request ${number} ends: ${outcome}${reasons}`;
     return [sent, { ...common, at: request.endedAt, says, facts: { request: number, outcome, code } }];
+  });
+}
+
+/** What waited for somebody's yes, and what came of it: a decision, the end of its time, or of what it was meant for. */
+async function holdEntries(reader: Reader, run: TimelineRun): Promise<TimelineEntry[]> {
+  const holds = await reader.heldAction.findMany({ where: { runId: run.id }, orderBy: { id: 'asc' } });
+  return holds.flatMap((hold): TimelineEntry[] => {
+    const { id: held, stepKey: step, decision, decidedByName, decidedAt } = hold;
+    const source = 'ledger';
+    const opened: TimelineEntry = {
+      at: hold.openedAt,
+      source,
+      kind: 'hold',
+      says: `${step} is held until somebody says yes`,
+      facts: { held, step, state: 'held' },
+    };
+    if (hold.state === 'held') return [opened];
+    const state = decision === null ? hold.state : decision === 'approve' ? 'approved' : 'declined';
+    const by = decidedByName === null ? '' : ` by ${decidedByName}`;
+    const says = `${step} is ${state}${by}`;
+    return [opened, { at: decidedAt ?? hold.changedAt, source, kind: 'decision', says, facts: { held, step, state } }];
   });
 }
 
