@@ -7,6 +7,7 @@ import { answerProblems, answerUnknownRoute } from './middleware/problem-answers
 import { authenticate } from './middleware/authentication';
 import { logRequests } from './middleware/request-log';
 import { limitRequests } from './middleware/rate-limit';
+import { mountConsole } from './console/mount';
 import { mountMcp } from './mcp/http';
 import { mountRoutes } from './mounted-routes';
 import type { ApiDeps, Route } from './route';
@@ -83,6 +84,7 @@ export function createApp(deps: ApiDeps): Express {
   mountDocument(app, routes);
   const requestsPerMinute = deps.requestsPerMinute ?? REQUESTS_PER_MINUTE;
   mountMcp(app, deps, requestsPerMinute);
+  mountConsole(app, deps);
   app.use('/v1', authenticate(deps.db), limitRequests(requestsPerMinute));
   mountRoutes(app, deps, deps.streams ?? createStreams(deps), routes);
   app.use(answerUnknownRoute);

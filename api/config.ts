@@ -23,6 +23,8 @@ export interface ApiConfig {
   readonly searchLimitMs: number;
   /** Empty: nothing is priced. */
   readonly prices: PriceTable;
+  /** Of the Temporal Web UI; undefined: the console links to none. */
+  readonly temporalUiUrl: string | undefined;
   readonly logLevel: string;
   readonly requestsPerMinute: number;
   readonly streamsPerKey: number;
@@ -99,6 +101,7 @@ const schema = z.object({
         return z.NEVER;
       }
     }),
+  TEMPORAL_UI_URL: z.url({ protocol: /^https?$/, error: 'an http or https address' }).optional(),
   LOG_LEVEL: z
     .enum(['fatal', 'error', 'warn', 'info', 'debug', 'silent'], 'one of fatal, error, warn, info, debug, silent')
     .default('info'),
@@ -129,6 +132,7 @@ export function readApiConfig(env: Readonly<Record<string, string | undefined>>)
     fileLimitBytes: c.FILE_LIMIT_BYTES,
     searchLimitMs: c.SEARCH_LIMIT_MS,
     prices: c.MODEL_PRICES,
+    temporalUiUrl: c.TEMPORAL_UI_URL,
     logLevel: c.LOG_LEVEL,
     requestsPerMinute: c.RATE_LIMIT_PER_MINUTE,
     streamsPerKey: c.STREAMS_PER_KEY,

@@ -50,6 +50,9 @@ async function main(): Promise<void> {
     prices: config.prices,
     log,
     histories,
+    ...(config.temporalUiUrl !== undefined && {
+      temporalUi: { url: config.temporalUiUrl, namespace: readTemporalSettings(process.env).namespace },
+    }),
   });
   const server = createServer({ maxHeaderSize: HEAD_LIMIT_BYTES }, app);
   const port = await listen(server, config.port, config.host);
