@@ -1,5 +1,16 @@
 // One project: the whole suite shares one PostgreSQL and one Temporal dev server, started in globalSetup.
 const swc = ['@swc/jest', { jsc: { target: 'es2022', parser: { syntax: 'typescript' } } }];
+// The console's pages.
+const swcJsx = [
+  '@swc/jest',
+  {
+    jsc: {
+      target: 'es2022',
+      parser: { syntax: 'typescript', tsx: true },
+      transform: { react: { runtime: 'automatic', importSource: 'hono/jsx' } },
+    },
+  },
+];
 
 /** @type {import('jest').Config} */
 module.exports = {
@@ -7,7 +18,7 @@ module.exports = {
   roots: ['<rootDir>/test'],
   testMatch: ['**/*.test.ts'],
   // Prisma's schema engine ships as an ES module, which jest can't require on Node 20 untransformed.
-  transform: { '^.+\\.ts$': swc, '/schema_engine_bg\\.js$': swc },
+  transform: { '^.+\\.ts$': swc, '^.+\\.tsx$': swcJsx, '/schema_engine_bg\\.js$': swc },
   transformIgnorePatterns: ['/node_modules/(?!@prisma/schema-engine-wasm/)'],
   globalSetup: '<rootDir>/test/support/global-setup.ts',
   globalTeardown: '<rootDir>/test/support/global-teardown.ts',

@@ -26,6 +26,8 @@ export interface ApiConfig {
   readonly searchLimitMs: number;
   /** Empty: nothing is priced. */
   readonly prices: PriceTable;
+  /** Of the Temporal Web UI; undefined: the console links to none. */
+  readonly temporalUiUrl: string | undefined;
   readonly logLevel: string;
   /** Spans are wanted: OpenTelemetry's own variables name where they go. */
   readonly tracing: boolean;
@@ -109,6 +111,7 @@ const schema = z.object({
         return z.NEVER;
       }
     }),
+  TEMPORAL_UI_URL: z.url({ protocol: /^https?$/, error: 'an http or https address' }).optional(),
   LOG_LEVEL: z
     .enum(['fatal', 'error', 'warn', 'info', 'debug', 'silent'], 'one of fatal, error, warn, info, debug, silent')
     .default('info'),
@@ -140,6 +143,7 @@ export function readApiConfig(env: Readonly<Record<string, string | undefined>>)
     fileLimitBytes: c.FILE_LIMIT_BYTES,
     searchLimitMs: c.SEARCH_LIMIT_MS,
     prices: c.MODEL_PRICES,
+    temporalUiUrl: c.TEMPORAL_UI_URL,
     logLevel: c.LOG_LEVEL,
     tracing: wantsTracing(set),
     requestsPerMinute: c.RATE_LIMIT_PER_MINUTE,

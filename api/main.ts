@@ -55,6 +55,9 @@ async function main(): Promise<void> {
     histories,
     tracing: config.tracing,
     ...(metrics && { onRequest: metrics.onRequest }),
+    ...(config.temporalUiUrl !== undefined && {
+      temporalUi: { url: config.temporalUiUrl, namespace: readTemporalSettings(process.env).namespace },
+    }),
   });
   const server = createServer({ maxHeaderSize: HEAD_LIMIT_BYTES }, app);
   const port = await listen(server, config.port, config.host);

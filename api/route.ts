@@ -39,6 +39,8 @@ export interface ApiDeps {
   readonly fileLimitBytes: number;
   /** How long a search may take. */
   readonly searchLimitMs: number;
+  /** Where people find a run in the Temporal Web UI. Left out: the console links to none. */
+  readonly temporalUi?: { readonly url: string; readonly namespace: string };
 }
 
 /** The ids that paths hold, and the kind of each. */

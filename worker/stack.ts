@@ -149,6 +149,7 @@ async function environmentOf(
     DATABASE_URL: services.databaseUrl,
     TEMPORAL_ADDRESS: services.temporal.address,
     TEMPORAL_NAMESPACE: services.temporal.namespace,
+    ...(services.temporal.uiUrl !== null && { TEMPORAL_UI_URL: services.temporal.uiUrl }),
     MASTER_KEYS: masterKeys,
   };
 }

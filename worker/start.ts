@@ -49,6 +49,7 @@ async function main(): Promise<void> {
   });
   console.log('');
   console.log(`  API          ${stack.apiUrl}`);
+  console.log(`  Console      ${stack.apiUrl}/console`);
   if (stack.services.temporal.uiUrl) console.log(`  Temporal UI  ${stack.services.temporal.uiUrl}`);
   if (stack.operatorKey) {
     console.log(`  Operator key ${stack.operatorKey}`);

@@ -25,7 +25,7 @@ export function answerProblems(log: Logger): ErrorRequestHandler {
 }
 
 /** What the log may hold of an error. A message of Prisma or Postgres repeats arguments and rows: content, so not that. */
-function loggable(error: unknown): Record<string, unknown> {
+export function loggable(error: unknown): Record<string, unknown> {
   if (!(error instanceof Error)) return { type: typeof error };
   const state = sqlStateOf(error);
   const quotes = state !== undefined || error.name.startsWith('Prisma');
@@ -41,7 +41,7 @@ function loggable(error: unknown): Record<string, unknown> {
 }
 
 /** What Express and its body reader throw for a request that can't be read. Their texts are not shown. */
-function problemOfReading(error: unknown): Problem | null {
+export function problemOfReading(error: unknown): Problem | null {
   if (!(error instanceof Error)) return null;
   const { type, status, limit } = error as Error & { type?: unknown; status?: unknown; limit?: unknown };
   switch (type) {

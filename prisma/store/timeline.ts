@@ -139,25 +139,24 @@ function requestEntries(_: Reader, run: TimelineRun): TimelineEntry[] {
   });
 }
 
-/** What waited for a yes, and what became of the waiting. */
+/** What waited for somebody's yes, and what came of it: a decision, the end of its time, or of what it was meant for. */
 async function holdEntries(reader: Reader, run: TimelineRun): Promise<TimelineEntry[]> {
   const holds = await reader.heldAction.findMany({ where: { runId: run.id }, orderBy: { id: 'asc' } });
-  return holds.flatMap(({ id, stepKey: step, state, openedAt, changedAt, decision, decidedAt, decidedBy }) => {
-    const facts = { held_action: id, step };
-    const held: TimelineEntry = {
-      at: openedAt,
-      source: 'ledger',
+  return holds.flatMap((hold): TimelineEntry[] => {
+    const { id: held, stepKey: step, decision, decidedByName, decidedAt } = hold;
+    const source = 'ledger';
+    const opened: TimelineEntry = {
+      at: hold.openedAt,
+      source,
       kind: 'hold',
-      says: `${step} is held: it waits for a person's yes`,
-      facts: { ...facts, state: 'held' },
+      says: `${step} is held until somebody says yes`,
+      facts: { held, step, state: 'held' },
     };
-    if (decision !== null && decidedAt !== null) {
-      const says = `${step}: ${decidedBy ?? 'somebody'} says ${decision}`;
-      return [held, { at: decidedAt, source: 'ledger', kind: 'decision', says, facts: { ...facts, decision } }];
-    }
-    if (state === 'held') return [held];
-    const says = `${step}: ${state} before anybody decided`;
-    return [held, { at: changedAt, source: 'ledger', kind: 'decision', says, facts: { ...facts, state } }];
+    if (hold.state === 'held') return [opened];
+    const state = decision === null ? hold.state : decision === 'approve' ? 'approved' : 'declined';
+    const by = decidedByName === null ? '' : ` by ${decidedByName}`;
+    const says = `${step} is ${state}${by}`;
+    return [opened, { at: decidedAt ?? hold.changedAt, source, kind: 'decision', says, facts: { held, step, state } }];
   });
 }
 

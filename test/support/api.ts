@@ -61,6 +61,7 @@ export interface TestApiOptions {
   readonly streams?: Partial<StreamSettings>;
   readonly fileLimitBytes?: number;
   readonly searchLimitMs?: number;
+  readonly temporalUi?: { readonly url: string; readonly namespace: string };
   readonly prices?: PriceTable;
 }
 
@@ -90,6 +91,7 @@ export async function startTestApi(options: TestApiOptions = {}): Promise<TestAp
     fileLimitBytes: options.fileLimitBytes ?? LIMITS.fileLimitBytes,
     searchLimitMs: options.searchLimitMs ?? LIMITS.searchLimitMs,
     ...(options.histories === undefined ? {} : { histories: options.histories }),
+    ...(options.temporalUi === undefined ? {} : { temporalUi: options.temporalUi }),
     prices: options.prices ?? new Map(),
     log: pino({ level: 'debug' }, { write: (line: string) => void lines.push(line) }),
   };

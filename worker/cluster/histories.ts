@@ -103,10 +103,12 @@ async function otherExecutions(client: Client, { workflowId, temporalRunId }: Ex
   const entries: TimelineEntry[] = [];
   for await (const other of client.workflow.list({ query: `WorkflowId = '${workflowId}'`, pageSize: COPIES })) {
     if (other.runId === temporalRunId) continue;
-    const common = { source: 'temporal', kind: 'execution', facts: { temporal_run: other.runId } } as const;
-    entries.push({ ...common, at: other.startTime, says: `another execution, ${other.runId}, is started` });
+    const common = { source: 'temporal', kind: 'execution' } as const;
+    const facts = { temporal_run: other.runId, ended: 0 };
+    entries.push({ ...common, at: other.startTime, says: `another execution, ${other.runId}, is started`, facts });
     const status = other.status.name.toLowerCase();
-    if (other.closeTime) entries.push({ ...common, at: other.closeTime, says: `${other.runId} ends: ${status}` });
+    const ended = { ...common, says: `${other.runId} ends: ${status}`, facts: { ...facts, ended: 1 } };
+    if (other.closeTime) entries.push({ ...ended, at: other.closeTime });
     if (entries.length >= 2 * COPIES) break;
   }
   return entries;

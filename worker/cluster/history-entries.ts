@@ -25,10 +25,24 @@ export async function historyEntries(converter: LoadedDataConverter, history: Hi
       source: 'temporal',
       kind: 'history_event',
       says,
-      facts: { event: Number(event.eventId ?? 0), type: eventType(event) },
+      facts: { event: Number(event.eventId ?? 0), type: eventType(event), ...activityFact(event) },
     });
   }
   return entries;
+}
+
+/** The number of the event that scheduled the activity which this one is of, so that the two can be put together. */
+function activityFact(event: Event): { activity_event?: number } {
+  if (event.activityTaskScheduledEventAttributes) return { activity_event: Number(event.eventId ?? 0) };
+  const { scheduledEventId } =
+    event.activityTaskStartedEventAttributes ??
+    event.activityTaskCompletedEventAttributes ??
+    event.activityTaskFailedEventAttributes ??
+    event.activityTaskTimedOutEventAttributes ??
+    event.activityTaskCancelRequestedEventAttributes ??
+    event.activityTaskCanceledEventAttributes ??
+    {};
+  return scheduledEventId ? { activity_event: Number(scheduledEventId) } : {};
 }
 
 async function sayEvent(

@@ -1,0 +1,59 @@
+// The console's style sheet and script: files beside this code, read once, and named by what they hold so that browsers may
+// keep them.
+
+import { createHash } from 'node:crypto';
+import { existsSync, readFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { CONSOLE } from './paths';
+
+const TYPES = {
+  'console.css': 'text/css; charset=utf-8',
+  'console.js': 'text/javascript; charset=utf-8',
+  'icon.svg': 'image/svg+xml',
+} as const;
+type AssetName = keyof typeof TYPES;
+
+export interface Asset {
+  readonly type: string;
+  readonly bytes: Buffer;
+  readonly path: string;
+}
+
+const FOLDER = join('api', 'console', 'assets');
+const CRASH_LAB = join('test', 'lab', 'report', 'crash-lab.svg');
+
+const assets = new Map<AssetName, Asset>();
+
+function assetOf(name: AssetName): Asset {
+  const known = assets.get(name);
+  if (known !== undefined) return known;
+  const bytes = readFileSync(findInProject(join(FOLDER, name)) ?? join(FOLDER, name));
+  const hash = createHash('sha256').update(bytes).digest('base64url').slice(0, 16);
+  const asset = { type: TYPES[name], bytes, path: `${CONSOLE}/assets/${hash}/${name}` };
+  assets.set(name, asset);
+  return asset;
+}
+
+/** What a page refers to. */
+export function assetPath(name: AssetName): string {
+  return assetOf(name).path;
+}
+
+/** Every asset, to be served. */
+export function allAssets(): readonly Asset[] {
+  return (Object.keys(TYPES) as AssetName[]).map(assetOf);
+}
+
+/** The picture that `npm run crash-lab` draws, where it did. */
+export function readCrashLab(): Buffer | null {
+  const path = findInProject(CRASH_LAB);
+  return path === null ? null : readFileSync(path);
+}
+
+// The compiled code is in `dist`, and these files are not.
+function findInProject(file: string): string | null {
+  for (let dir = __dirname; ; dir = dirname(dir)) {
+    if (existsSync(join(dir, file))) return join(dir, file);
+    if (dirname(dir) === dir) return null;
+  }
+}

@@ -1,0 +1,243 @@
+// A run: its timeline as a picture of lanes and as a table, what it used, and what a person can do about it.
+
+import type { Express } from 'express';
+import { Csrf, Once, Table, Time, Word, type Page } from '../page';
+import { elapsed, LanesPicture } from '../lanes-picture';
+import { laneOf } from '../lanes';
+import { PATHS } from '../paths';
+import type { Run, Timeline } from '../resources';
+import { fieldOf, shows, takes, type ConsoleDeps, type Reply, type Visit } from '../visit';
+import { ENDINGS_SAID } from './room-events';
+
+const RUNS = '/console/runs';
+
+export function mountRun(app: Express, deps: ConsoleDeps): void {
+  app.get(`${RUNS}/:run`, shows(deps, runPage));
+  app.get(`${RUNS}/:run/cancel`, shows(deps, cancelPage));
+  app.post(`${RUNS}/:run/cancel`, ...takes(deps, cancel));
+  app.post(`${RUNS}/:run/ask-again`, ...takes(deps, askAgain));
+}
+
+async function runPage(visit: Visit): Promise<Page> {
+  const { api, id } = visit;
+  const path = `/v1/runs/${id('run')}`;
+  const run = await api.get<Run>(path);
+  const timeline = await api.find<Timeline>(`${path}/timeline`);
+  return {
+    title: 'A run',
+    ...(run.state === 'open' && { live: PATHS.inRoom(run.room, 'news') }),
+    body: (
+      <>
+        <div id="run" data-live-part>
+          <Summary run={run} />
+        </div>
+        <div id="lanes" data-live-part>
+          {timeline === null ? (
+            <p>It is the run of another company’s agent: how it went is that company’s own.</p>
+          ) : (
+            <Told timeline={timeline} />
+          )}
+        </div>
+        <Actions run={run} visit={visit} />
+      </>
+    ),
+  };
+}
+
+function Summary({ run }: { run: Run }) {
+  return (
+    <dl class="facts card">
+      <dt>How it ended</dt>
+      <dd>
+        {run.ending === null ? (
+          <>
+            <Word of="open" /> It is not over yet.
+          </>
+        ) : (
+          <>
+            <Word of={run.ending} /> {ENDINGS_SAID[run.ending]}
+            {'code' in run && run.code !== null && ` (${run.code.replaceAll('_', ' ')})`}.
+          </>
+        )}
+      </dd>
+      <dt>Room</dt>
+      <dd>
+        <a href={PATHS.room(run.room)}>The room it is in</a>
+      </dd>
+      <dt>Run</dt>
+      <dd>
+        <code>{run.id}</code>
+      </dd>
+      {'wake' in run && <OwnFacts run={run} />}
+    </dl>
+  );
+}
+
+function OwnFacts({ run }: { run: Extract<Run, { wake: string }> }) {
+  const { usage } = run;
+  const money = Object.entries(usage.money.amounts ?? {}).map(([currency, amount]) => `${amount} ${currency}`);
+  return (
+    <>
+      <dt>Claimed</dt>
+      <dd>
+        <Time at={run.claimed_at} />
+      </dd>
+      {run.closed_at !== null && (
+        <>
+          <dt>Closed</dt>
+          <dd>
+            <Time at={run.closed_at} />
+          </dd>
+        </>
+      )}
+      <dt>Model</dt>
+      <dd>{run.model ?? 'none was asked'}</dd>
+      <dt>Used</dt>
+      <dd>
+        {usage.requests} {usage.requests === 1 ? 'request' : 'requests'}, {String(usage.input_tokens)} tokens in and{' '}
+        {String(usage.output_tokens)} out
+        {money.length > 0 && `, ${money.join(' and ')}`}
+      </dd>
+      <dt>After a crash it</dt>
+      <dd>{run.on_crash === 'stop' ? 'stops' : 'resumes'}</dd>
+      {run.fenced_count > 0 && (
+        <>
+          <dt>Fenced</dt>
+          <dd>
+            {run.fenced_count} other {run.fenced_count === 1 ? 'execution' : 'executions'} met this run, and did nothing
+          </dd>
+        </>
+      )}
+      {run.cancelled !== null && (
+        <>
+          <dt>Cancelled</dt>
+          <dd>
+            {run.cancelled.why} ({run.cancelled.by})
+          </dd>
+        </>
+      )}
+      <dt>Workflow</dt>
+      <dd>
+        <code>{run.temporal.workflow_id}</code>
+      </dd>
+    </>
+  );
+}
+
+function Told({ timeline }: { timeline: Timeline }) {
+  const first = timeline.data[0]?.at;
+  return (
+    <section aria-labelledby="timeline-title">
+      <h2 id="timeline-title">What happened</h2>
+      <p class="hint">
+        {timeline.history.says.charAt(0).toUpperCase() + timeline.history.says.slice(1)}. The longer a gap, the less to
+        scale it is drawn.
+      </p>
+      <LanesPicture timeline={timeline} />
+      {timeline.not_done.length > 0 && (
+        <>
+          <h3>Not done</h3>
+          <ul>
+            {timeline.not_done.map(({ step, state, code }) => (
+              <li>
+                {step}: <Word of={state} /> {code?.replaceAll('_', ' ')}
+              </li>
+            ))}
+          </ul>
+        </>
+      )}
+      <Table caption="The same in words" head={['When', 'Since', 'Lane', 'What happened', 'Who says so']}>
+        {timeline.data.map((entry) => (
+          <tr>
+            <td>
+              <Time at={entry.at} />
+            </td>
+            <td class="number">{elapsed(Date.parse(entry.at) - Date.parse(first ?? entry.at))}</td>
+            <td>{laneOf(entry)}</td>
+            <td>{entry.says}</td>
+            <td>{entry.source}</td>
+          </tr>
+        ))}
+      </Table>
+    </section>
+  );
+}
+
+function Actions({ run, visit }: { run: Run; visit: Visit }) {
+  const { who, temporalUi, once } = visit;
+  return (
+    <section aria-labelledby="actions-title">
+      <h2 id="actions-title">What you can do</h2>
+      <form method="post" action={PATHS.run(run.id, '/ask-again')}>
+        <Csrf token={who.csrf} />
+        <Once name={once} />
+        <p class="hint" id="about-again">
+          Posts what woke the agent once more, as a new message or task of your own. This run stays as it is.
+        </p>
+        <div class="buttons">
+          <button class="quiet" aria-describedby="about-again">
+            Ask again
+          </button>
+          {run.state === 'open' && 'wake' in run && (
+            <a class="button danger" href={PATHS.run(run.id, '/cancel')}>
+              Cancel the run…
+            </a>
+          )}
+          {'wake' in run && temporalUi !== null && (
+            <a href={temporalLink(temporalUi, run.temporal)} rel="noreferrer">
+              See it in the Temporal Web UI
+            </a>
+          )}
+        </div>
+      </form>
+    </section>
+  );
+}
+
+function temporalLink(
+  { url, namespace }: { url: string; namespace: string },
+  { workflow_id: workflow, run_id: run }: { workflow_id: string; run_id: string | null },
+): string {
+  const base = `${url.replace(/\/$/, '')}/namespaces/${encodeURIComponent(namespace)}/workflows/${encodeURIComponent(workflow)}`;
+  return run === null ? base : `${base}/${encodeURIComponent(run)}/history`;
+}
+
+async function cancelPage({ api, id, who, once }: Visit): Promise<Page> {
+  const run = await api.get<Run>(`/v1/runs/${id('run')}`);
+  return {
+    title: 'Cancel this run?',
+    body: (
+      <form method="post" action={PATHS.run(run.id, '/cancel')} class="card">
+        <Csrf token={who.csrf} />
+        <Once name={once} />
+        <div class="box waiting" id="effect">
+          {run.state === 'open'
+            ? 'What it has done stays. Whatever it has not done yet is not done, and what waits for a yes is superseded. The room sees that it was cancelled; who and why, only your company.'
+            : `It is over already (${run.ending ?? 'closed'}): cancelling changes nothing.`}
+        </div>
+        <label for="reason">Why, if you want to say</label>
+        <input id="reason" name="reason" maxlength={500} />
+        <div class="buttons">
+          <button class="danger">Cancel the run</button>
+          <a href={PATHS.run(run.id)}>Let it go on</a>
+        </div>
+      </form>
+    ),
+  };
+}
+
+async function cancel({ api, id, form }: Visit): Promise<Reply> {
+  const reason = fieldOf(form, 'reason').trim();
+  await api.post(`/v1/runs/${id('run')}/cancel`, reason === '' ? {} : { reason }, form.get('once') ?? undefined);
+  return { redirect: PATHS.run(id('run')) };
+}
+
+async function askAgain({ api, id, form }: Visit): Promise<Reply> {
+  const run = await api.get<Run>(`/v1/runs/${id('run')}`);
+  const posted = await api.post<{ event: string }>(
+    `/v1/runs/${id('run')}/ask-again`,
+    undefined,
+    form.get('once') ?? undefined,
+  );
+  return { redirect: `${PATHS.room(run.room)}#${posted.event}` };
+}

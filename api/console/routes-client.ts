@@ -1,0 +1,69 @@
+// How the console reads and writes: by the API's own routes, in this process, with the key of the person who is signed in.
+
+import type { Door, DoorAnswer } from '../mcp/door';
+
+type Query = Readonly<Record<string, string | number | undefined>>;
+
+/** A problem document, as far as a page shows it. */
+export interface ShownProblem {
+  readonly code: string;
+  readonly title: string;
+  readonly detail: string;
+  readonly pointer?: string;
+}
+
+/** The API said no. */
+export class Refused extends Error {
+  override readonly name = 'Refused';
+  readonly status: number;
+  readonly problem: ShownProblem;
+  readonly retryAfterSeconds: number | null;
+
+  constructor({ status, body, retryAfterSeconds }: DoorAnswer) {
+    const problem = body as ShownProblem;
+    super(problem.detail);
+    this.status = status;
+    this.problem = problem;
+    this.retryAfterSeconds = retryAfterSeconds;
+  }
+}
+
+export interface Page<T> {
+  readonly data: readonly T[];
+  readonly next_cursor: string | null;
+}
+
+export interface RoutesClient {
+  /** @throws Refused */
+  get<T>(path: string, query?: Query): Promise<T>;
+  /** As `get`; null where the person may not know of it. */
+  find<T>(path: string, query?: Query): Promise<T | null>;
+  /** Of a list, up to a page of it. */
+  list<T>(path: string, query?: Query): Promise<readonly T[]>;
+  /** @throws Refused */
+  post<T>(path: string, body: unknown, idempotencyKey: string | undefined): Promise<T>;
+}
+
+export function routesClient(door: Door): RoutesClient {
+  const get = async <T>(path: string, query: Query = {}): Promise<T> =>
+    bodyOf(await door({ method: 'GET', path, query })) as T;
+  return {
+    get,
+    find: async <T>(path: string, query?: Query) => {
+      try {
+        return await get<T>(path, query);
+      } catch (error) {
+        if (error instanceof Refused && error.status === 404) return null;
+        throw error;
+      }
+    },
+    list: async <T>(path: string, query?: Query) => (await get<Page<T>>(path, query)).data,
+    post: async <T>(path: string, body: unknown, idempotencyKey: string | undefined) =>
+      bodyOf(await door({ method: 'POST', path, body, idempotencyKey })) as T,
+  };
+}
+
+function bodyOf(answer: DoorAnswer): unknown {
+  if (answer.status >= 300) throw new Refused(answer);
+  return answer.body;
+}

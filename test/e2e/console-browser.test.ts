@@ -1,0 +1,154 @@
+// The console in a real Chromium: accessible on every page, usable by keyboard and on a narrow screen, live with its script and
+// whole without it. Where this machine has no Chromium, the tests count as skipped and say so.
+
+import { readFileSync } from 'node:fs';
+import type { Browser, BrowserContext, BrowserContextOptions, Page } from 'playwright-core';
+import { findChromium, launchChromium } from '../support/chromium';
+import { openConsole, type ConsoleGround } from '../support/console';
+import { tellStory, type Story } from '../support/console-story';
+
+const CHROMIUM = findChromium();
+const inChromium = CHROMIUM === null ? test.skip : test;
+const AXE = readFileSync(require.resolve('axe-core/axe.min.js'), 'utf8');
+
+const WIDE = { width: 1280, height: 900 };
+const NARROW = { width: 340, height: 740 };
+
+let ground: ConsoleGround;
+let browser: Browser;
+let story: Story;
+
+beforeAll(async () => {
+  if (CHROMIUM === null) {
+    console.warn('No Chromium on this machine: the console is not looked at in a browser. CHROMIUM_PATH names one.');
+    return;
+  }
+  ground = await openConsole();
+  story = await tellStory(ground);
+  browser = await launchChromium(CHROMIUM);
+});
+afterAll(async () => {
+  await browser?.close();
+  await ground?.close();
+});
+
+/** A page of a browser in which somebody is signed in. What the browser complains of ends the test. */
+async function visitor(
+  options: BrowserContextOptions = {},
+): Promise<{ page: Page; context: BrowserContext; done(): Promise<void> }> {
+  const context = await browser.newContext({ viewport: WIDE, ...options });
+  const page = await context.newPage();
+  const complaints: string[] = [];
+  page.on('console', (message) => {
+    // The browser itself logs that an answer was a 404; that is what the page is about.
+    if (message.type() === 'error' && !message.text().includes('Failed to load resource'))
+      complaints.push(message.text());
+  });
+  page.on('pageerror', (error) => complaints.push(error.message));
+  await page.goto(`${ground.url}/console`);
+  await page.getByLabel('Your key').fill(story.token);
+  await page.getByRole('button', { name: 'Sign in' }).click();
+  await page.waitForURL('**/console/rooms');
+  const done = async (): Promise<void> => {
+    await context.close();
+    expect(complaints).toEqual([]);
+  };
+  return { page, context, done };
+}
+
+interface Violation {
+  readonly id: string;
+  readonly nodes: readonly { readonly html: string; readonly failureSummary?: string }[];
+}
+
+async function violations(page: Page): Promise<string[]> {
+  // Through the debugger: the page's own policy lets no such script in.
+  const found = await page.evaluate<Violation[]>(`${AXE}; axe.run(document).then((result) => result.violations)`);
+  return found.flatMap(({ id, nodes }) => nodes.map((node) => `${id}: ${node.html} ${node.failureSummary ?? ''}`));
+}
+
+describe.each(['light', 'dark'] as const)('axe finds nothing in %s colours', (colorScheme) => {
+  describe.each([
+    ['wide', WIDE],
+    ['narrow', NARROW],
+  ])('on a %s screen', (_, viewport) => {
+    inChromium('on every page, none of which scrolls sideways', async () => {
+      const { page, done } = await visitor({ colorScheme, viewport });
+      for (const [name, path] of Object.entries(story.pages)) {
+        await page.goto(ground.url + path);
+        expect([name, await violations(page)]).toEqual([name, []]);
+        const sideways = await page.evaluate(
+          'document.documentElement.scrollWidth - document.documentElement.clientWidth',
+        );
+        expect([name, sideways]).toEqual([name, 0]);
+      }
+      await page.getByRole('button', { name: 'Sign out' }).click();
+      expect(await violations(page)).toEqual([]);
+      await page.getByLabel('Your key').fill('dr_person_unknown');
+      await page.getByRole('button', { name: 'Sign in' }).click();
+      expect(await page.getByRole('alert').textContent()).toContain('not known');
+      expect(await violations(page)).toEqual([]);
+      await done();
+    });
+  });
+});
+
+inChromium('what is new appears by itself, without what is there being loaded again', async () => {
+  const { page, done } = await visitor();
+  await page.goto(ground.url + story.pages['room']);
+  await page.getByText('Live: what is new appears by itself.').waitFor();
+  await page.getByLabel('Message').fill('a draft of mine');
+  const marked = page.locator('#events > li').first();
+  await marked.evaluate((item) => item.setAttribute('data-kept', ''));
+  await ground.world.post('Fresh off the feed <b>!</b>');
+  await page.getByText('Fresh off the feed <b>!</b>').waitFor();
+  expect(await page.getByLabel('Message').inputValue()).toBe('a draft of mine');
+  await done();
+});
+
+inChromium('times are the reader’s, and the page says so', async () => {
+  const { page, done } = await visitor({ timezoneId: 'Asia/Kolkata', locale: 'en-GB' });
+  await page.goto(ground.url + story.pages['room']);
+  expect(await page.locator('[data-zone]').textContent()).toMatch(/Times are in your zone, Asia\/(Kolkata|Calcutta)\./);
+  const time = page.locator('#events time').first();
+  const at = new Date((await time.getAttribute('datetime')) ?? '');
+  const here = new Intl.DateTimeFormat('en-GB', { dateStyle: 'medium', timeStyle: 'medium', timeZone: 'Asia/Kolkata' });
+  expect((await time.textContent())?.replace(/\s/g, ' ')).toBe(here.format(at).replace(/\s/g, ' '));
+  await done();
+});
+
+inChromium('by keyboard alone one posts a message', async () => {
+  const { page, done } = await visitor();
+  await page.goto(ground.url + story.pages['room']);
+  await page.keyboard.press('Tab');
+  expect(await page.evaluate('document.activeElement.textContent.trim()')).toBe('Skip to the content');
+  await page.keyboard.press('Enter');
+  for (let i = 0; i < 200 && (await page.evaluate('document.activeElement.id')) !== 'text'; i += 1)
+    await page.keyboard.press('Tab');
+  await page.keyboard.type('@scribe by keyboard');
+  await page.keyboard.press('Tab');
+  await page.keyboard.press('Enter');
+  await page.getByRole('heading', { name: 'Before it is sent' }).waitFor();
+  expect(await page.locator('#addressed').textContent()).toContain('Scribe');
+  for (let i = 0; i < 50; i += 1) {
+    if ((await page.evaluate<string>('document.activeElement.textContent')).startsWith('Send it to')) break;
+    await page.keyboard.press('Tab');
+  }
+  await page.keyboard.press('Enter');
+  await page.waitForURL(/\/console\/rooms\/room_[^/]+#evt_/);
+  await page.getByText('@scribe by keyboard').first().waitFor();
+  await done();
+});
+
+inChromium('without a script everything works but what is live: a person decides a held action', async () => {
+  const { page, done } = await visitor({ javaScriptEnabled: false });
+  await page.goto(ground.url + story.pages['room']);
+  await page.getByText('Times are in UTC.').waitFor();
+  await page.getByRole('link', { name: 'Held actions' }).click();
+  await page.getByRole('link', { name: 'send a task' }).first().click();
+  await page.getByRole('link', { name: 'Decline…' }).click();
+  expect(await page.locator('#effect').textContent()).toContain('The task is not sent');
+  await page.getByRole('button', { name: 'Decline' }).click();
+  expect(await page.locator('#notice').textContent()).toBe('Your decision is recorded: declined.');
+  await done();
+});

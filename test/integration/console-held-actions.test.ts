@@ -1,0 +1,140 @@
+// Held actions in the console: shown as they were frozen, decided in two steps, and never told to have been decided when they
+// were not.
+
+import { expireHeldActions } from '../../prisma/store/decisions';
+import { closeAsLost } from '../../prisma/store/runs';
+import { createClient } from '../support/api';
+import { consoleReader, fieldsOf, openConsole, textOf, type ConsoleGround, type Reader } from '../support/console';
+import { heldOf, heldRun, letExpire } from '../support/holds';
+
+let ground: ConsoleGround;
+let reader: Reader;
+let token: string;
+let keyId: string;
+
+beforeAll(async () => {
+  ground = await openConsole();
+  ({ token, id: keyId } = await ground.hostKey('member', 'Mel'));
+  reader = consoleReader(ground.url);
+  await reader.signIn(token);
+});
+afterAll(() => ground.close());
+
+const HOSTILE = '</pre><script>alert(1)</script>"><img src=x onerror=alert(1)>';
+
+async function heldAction(goal = 'Check it.') {
+  const send = { to: 'scout', goal, acceptance_criteria: [], priority: 'normal', deadline: null } as const;
+  const run = await heldRun(ground.world, { task_send: 'hold' }, { reply: 'Done.', tasks_to_send: [send] });
+  const held = (await heldOf(ground.world, run.id)).get('task_send:1');
+  if (!held) throw new Error('nothing is held');
+  return { run, held, path: `/console/held-actions/${held.id}` };
+}
+
+const stateOf = async (id: string) => (await ground.world.db.heldAction.findUniqueOrThrow({ where: { id } })).state;
+
+test('what waits is listed, and shown as the hash covers it, with what asked for it and how long is left', async () => {
+  const { run, held, path } = await heldAction();
+  const list = await reader.get('/console/held-actions');
+  expect(list.html).toContain(`href="${path}"`);
+  expect(textOf(list.html)).toContain('send a task');
+  const { html } = await reader.get(path);
+  const exact = /<pre id="exact">(.*?)<\/pre>/s.exec(html)?.[1] ?? '';
+  expect(textOf(exact)).toBe(held.action);
+  expect(textOf(html)).toContain(held.sha256);
+  expect(textOf(html)).toContain('has the SHA-256 that a yes is a yes to');
+  expect(textOf(html)).toMatch(/7[12] hours and \d+ minutes are left/);
+  expect(textOf(html)).toContain('@scribe please');
+  expect(html).toContain(`href="/console/runs/${run.id}"`);
+});
+
+test.each([
+  ['approve', 'approved', 'The task is sent to the agent', 'Your decision is recorded: approved.'],
+  ['decline', 'declined', 'The task is not sent', 'Your decision is recorded: declined.'],
+])('%s: a page names the effect first, and only its form decides', async (decision, state, effect, done) => {
+  const { held, path } = await heldAction();
+  const confirm = await reader.get(`${path}/${decision}`);
+  expect(textOf(confirm.html)).toContain(effect);
+  expect(await stateOf(held.id)).toBe('held');
+  const page = await reader.submit(confirm, `${path}/decision`);
+  expect([page.status, textOf(page.html).includes(done), await stateOf(held.id)]).toEqual([200, true, state]);
+  const row = await ground.world.db.heldAction.findUniqueOrThrow({ where: { id: held.id } });
+  expect(row.decidedBy).toBe(keyId);
+});
+
+test('decided by somebody else meanwhile is shown as theirs, whichever way', async () => {
+  const other = createClient(ground.url, (await ground.hostKey('member', 'Nia')).token);
+  for (const theirs of ['approve', 'decline'] as const) {
+    for (const mine of ['approve', 'decline'] as const) {
+      const { held, path } = await heldAction();
+      const confirm = await reader.get(`${path}/${mine}`);
+      await other.post(`/v1/held-actions/${held.id}/decision`, { decision: theirs, hash: held.sha256 });
+      const page = await reader.submit(confirm, `${path}/decision`);
+      const text = textOf(page.html);
+      expect(text).not.toContain('Your decision is recorded');
+      expect(text).toMatch(theirs === mine ? /Somebody else decided it before you: Nia/ : /You decided nothing/);
+      expect(text).toContain(`Decided by Nia`);
+      expect(await stateOf(held.id)).toBe(theirs === 'approve' ? 'approved' : 'declined');
+    }
+  }
+});
+
+test('expired meanwhile reads as expired, never as declined, nor as success', async () => {
+  const { run, held, path } = await heldAction();
+  const confirm = await reader.get(`${path}/approve`);
+  await letExpire(ground.world, run.id, 'task_send:1');
+  await expireHeldActions(ground.world.db, 100);
+  const page = await reader.submit(confirm, `${path}/decision`);
+  expect(page.status).toBe(410);
+  expect(textOf(page.html)).toContain('meanwhile this action is expired');
+  expect(textOf(page.html)).not.toMatch(/Your decision is recorded|declined by/i);
+  expect(await stateOf(held.id)).toBe('expired');
+});
+
+test('superseded meanwhile reads as superseded, and offers no decision any more', async () => {
+  const { run, held, path } = await heldAction();
+  const confirm = await reader.get(`${path}/approve`);
+  await closeAsLost(ground.world.db, run.id);
+  const page = await reader.submit(confirm, `${path}/decision`);
+  expect(page.status).toBe(409);
+  expect(textOf(page.html)).toContain('meanwhile this action is superseded');
+  expect(page.html).not.toContain(`${path}/approve`);
+  expect((await reader.get(`${path}/approve`)).status).toBe(409);
+  expect(await stateOf(held.id)).toBe('superseded');
+});
+
+test('a decision about another hash is none', async () => {
+  const { held, path } = await heldAction();
+  const confirm = await reader.get(`${path}/approve`);
+  const page = await reader.submit(confirm, `${path}/decision`, { hash: '0'.repeat(64) });
+  expect([page.status, await stateOf(held.id)]).toEqual([409, 'held']);
+  expect(textOf(page.html)).toContain('You decided nothing');
+});
+
+test('a decision that no form of this session sent is none', async () => {
+  const { held, path } = await heldAction();
+  const fields = fieldsOf((await reader.get(`${path}/approve`)).html, `${path}/decision`);
+  const { csrf: _, ...without } = fields;
+  expect((await reader.post(`${path}/decision`, without)).status).toBe(403);
+  expect((await reader.post(`${path}/decision`, fields, { origin: 'https://elsewhere.example' })).status).toBe(403);
+  expect(await stateOf(held.id)).toBe('held');
+});
+
+test('another company sees none of it', async () => {
+  const { held, path } = await heldAction();
+  const guest = consoleReader(ground.url);
+  await guest.signIn((await ground.guestKey()).token);
+  expect(textOf((await guest.get('/console/held-actions')).html)).toContain('Nothing waits for your company’s yes.');
+  for (const page of [path, `${path}/approve`, `${path}/decline`]) expect((await guest.get(page)).status).toBe(404);
+  const { csrf = '' } = fieldsOf((await guest.get('/console/rooms')).html, '/console/sign-out');
+  const forged = await guest.post(`${path}/decision`, { csrf, decision: 'approve', hash: held.sha256 });
+  expect([forged.status, await stateOf(held.id)]).toEqual([404, 'held']);
+});
+
+test('what a model wants to do is never markup', async () => {
+  const { path } = await heldAction(HOSTILE);
+  for (const page of [path, `${path}/approve`]) {
+    const { html } = await reader.get(page);
+    expect(html).not.toMatch(/<script>alert|<img src=x/);
+    expect(textOf(html)).toContain(HOSTILE);
+  }
+});

@@ -1,0 +1,140 @@
+// A run in the console: its lanes and the same in words, what one may know of another company's, and stopping and asking anew.
+// And usage, day by day.
+
+import { closeRun } from '../../prisma/store/runs';
+import { parseMicros } from '../../prisma/prices';
+import { consoleReader, openConsole, textOf, type ConsoleGround, type Reader } from '../support/console';
+import { heldOf, heldRun } from '../support/holds';
+import { openRun, repliedRun } from '../support/store-runs';
+
+const UI = { url: 'http://127.0.0.1:8233/', namespace: 'rooms of ours' };
+let ground: ConsoleGround;
+let reader: Reader;
+
+beforeAll(async () => {
+  const price = { inputMicros: parseMicros('2.5') ?? 0n, outputMicros: parseMicros('10') ?? 0n, currency: 'USD' };
+  ground = await openConsole({ temporalUi: UI, prices: new Map([['test-model', price]]) });
+  reader = consoleReader(ground.url);
+  await reader.signIn((await ground.hostKey('admin', 'Ada')).token);
+});
+afterAll(() => ground.close());
+
+test('a run is a picture of lanes, and a table of the same', async () => {
+  const run = await openRun(ground.world);
+  await closeRun(ground.world.db, run.execution, run.id, { kind: 'failed', code: 'internal' });
+  const { html } = await reader.get(`/console/runs/${run.id}`);
+  expect(html).toMatch(/<svg class="picture" viewBox="[^"]+" role="img" aria-label="The run in 5 lanes\./);
+  const text = textOf(html);
+  for (const said of [
+    'claim is granted, once and for good',
+    'wake is delivered',
+    'run is closed: failed (internal)',
+    'workflow',
+    'room effects',
+  ]) {
+    expect(text).toContain(said);
+  }
+  expect(text).toContain('No Temporal is configured here: this is from the ledger alone.');
+  expect(html.match(/<tr>/g)?.length).toBeGreaterThan(4);
+});
+
+test('what waits for a yes is in the timeline, and so is who said it', async () => {
+  const run = await heldRun(ground.world, { task_send: 'hold' });
+  const path = `/console/runs/${run.id}`;
+  expect(textOf((await reader.get(path)).html)).toContain('task_send:1 is held until somebody says yes');
+  const held = (await heldOf(ground.world, run.id)).get('task_send:1');
+  const confirm = `/console/held-actions/${held?.id}`;
+  await reader.submit(await reader.get(`${confirm}/decline`), `${confirm}/decision`);
+  expect(textOf((await reader.get(path)).html)).toContain('task_send:1 is declined by Ada');
+});
+
+test('a run links to its workflow in the Temporal Web UI, where that is known', async () => {
+  const run = await openRun(ground.world);
+  const { html } = await reader.get(`/console/runs/${run.id}`);
+  const workflow = encodeURIComponent(run.execution.workflowId);
+  const link = `http://127.0.0.1:8233/namespaces/rooms%20of%20ours/workflows/${workflow}/${run.execution.temporalRunId}/history`;
+  expect(html).toContain(`href="${link}"`);
+  const without = await openConsole();
+  const other = await openRun(without.world);
+  const there = consoleReader(without.url);
+  await there.signIn((await without.hostKey()).token);
+  expect((await there.get(`/console/runs/${other.id}`)).html).not.toContain('Temporal Web UI');
+  await without.close();
+});
+
+test('of another company’s run one sees that it ran and how it ended, and nothing of how it went', async () => {
+  const run = await openRun(ground.world);
+  await closeRun(ground.world.db, run.execution, run.id, { kind: 'failed', code: 'internal' });
+  const guest = consoleReader(ground.url);
+  await guest.signIn((await ground.guestKey()).token);
+  const page = await guest.get(`/console/runs/${run.id}`);
+  const text = textOf(page.html);
+  expect(page.status).toBe(200);
+  expect(text).toContain('failed');
+  expect(text).toContain('that company’s own');
+  expect(page.html).not.toMatch(/<svg|internal|temporal|wake\//i);
+  expect(page.html).not.toContain(`/console/runs/${run.id}/cancel`);
+});
+
+test('cancelling names its effect first, and only its form cancels', async () => {
+  const run = await openRun(ground.world);
+  const path = `/console/runs/${run.id}`;
+  const confirm = await reader.get(`${path}/cancel`);
+  expect(textOf(confirm.html)).toContain('What it has done stays.');
+  const stateOf = async () => (await ground.world.db.run.findUniqueOrThrow({ where: { id: run.id } })).state;
+  expect(await stateOf()).toBe('open');
+  const page = await reader.submit(confirm, `${path}/cancel`, { reason: '<b>no</b> longer needed' });
+  expect([page.path, await stateOf()]).toEqual([path, 'closed']);
+  expect(textOf(page.html)).toContain('<b>no</b> longer needed');
+  expect(textOf((await reader.get(`${path}/cancel`)).html)).toContain('It is over already (cancelled)');
+});
+
+test('a member cancels and asks again as an admin does; asking again posts a message of one’s own', async () => {
+  const member = consoleReader(ground.url);
+  await member.signIn((await ground.hostKey('member', 'Mel')).token);
+  const run = await openRun(ground.world, { text: 'count them' });
+  const path = `/console/runs/${run.id}`;
+  const cancelled = await member.submit(await member.get(`${path}/cancel`), `${path}/cancel`);
+  expect(textOf(cancelled.html)).toContain('cancelled');
+  const again = await member.submit(cancelled, `${path}/ask-again`);
+  expect(again.path).toBe(`/console/rooms/${ground.world.roomId}`);
+  const newest = await ground.world.db.message.findFirstOrThrow({ orderBy: { seq: 'desc' } });
+  expect([newest.authorName, newest.refersTo]).toEqual(['Mel', run.messageId]);
+  expect(newest.id).not.toBe(run.messageId);
+});
+
+test('usage is by day: endings, tokens, money and wakes that came to nothing, as pictures and as tables', async () => {
+  const own = await openConsole({
+    prices: new Map([['test-model', { inputMicros: 2_500_000n, outputMicros: 10_000_000n, currency: 'USD' }]]),
+  });
+  const there = consoleReader(own.url);
+  await there.signIn((await own.hostKey()).token);
+  const empty = textOf((await there.get('/console/usage')).html);
+  for (const none of ['No agent of yours ran', 'No model was asked', 'Nothing was spent', 'Every wake became a run']) {
+    expect(empty).toContain(none);
+  }
+  const run = await repliedRun(own.world, { reply: 'Done.' });
+  await own.world.db.modelRequest.updateMany({
+    where: { runId: run.id },
+    data: { inputTokens: 1_000n, outputTokens: 200n },
+  });
+  await closeRun(own.world.db, run.execution, run.id, { kind: 'failed', code: 'internal' });
+  await own.world.db.agent.update({ where: { id: own.world.scribe.id }, data: { pausedAt: new Date() } });
+  await own.world.post('@scribe asleep?');
+  const { html } = await there.get('/console/usage?days=14');
+  expect(html.match(/<svg class="picture"/g)).toHaveLength(4);
+  const text = textOf(html);
+  for (const said of ['Runs by ending, by day', 'Tokens, by day', 'Money, by day', '0.0045', '1000', 'paused'])
+    expect(text).toContain(said);
+  expect(html.match(/<th scope="row">/g)).toHaveLength(4 * 14);
+  await own.close();
+});
+
+test('the crash lab’s picture is shown to who is signed in', async () => {
+  const page = await reader.get('/console/usage');
+  expect(page.html).toContain('src="/console/crash-lab.svg"');
+  const picture = await reader.get('/console/crash-lab.svg');
+  expect([picture.status, picture.headers.get('content-type')]).toEqual([200, 'image/svg+xml']);
+  expect(picture.headers.get('content-security-policy')).toBe("default-src 'none'; style-src 'unsafe-inline'");
+  expect((await consoleReader(ground.url).get('/console/crash-lab.svg')).status).toBe(303);
+});

@@ -1,0 +1,247 @@
+// The console's door: who may sign in, what the cookie is, and what no form from elsewhere can do.
+
+import { createSecretBox } from '../../prisma/secret-box';
+import { ensureOperatorKey, revokeKey, type KeyToCreate } from '../../prisma/store/keys';
+import { inTransaction } from '../../prisma/store/transaction';
+import { consoleReader, fieldsOf, openConsole, textOf, type ConsoleGround } from '../support/console';
+
+let ground: ConsoleGround;
+const room = () => `/console/rooms/${ground.world.roomId}`;
+
+beforeAll(async () => {
+  ground = await openConsole();
+});
+afterAll(() => ground.close());
+afterEach(() => void jest.useRealTimers());
+
+async function signedIn() {
+  const key = await ground.hostKey('admin', 'Ada');
+  const reader = consoleReader(ground.url);
+  const page = await reader.signIn(key.token);
+  return { key, reader, page };
+}
+
+test('a person signs in with their key and sees their rooms', async () => {
+  const { page } = await signedIn();
+  expect([page.status, page.path]).toEqual([200, '/console/rooms']);
+  expect(textOf(page.html)).toContain('Ada (admin)');
+  expect(page.html).toContain(`href="${room()}"`);
+});
+
+test('the cookie is for the server alone, holds no readable key, and is secure where the site is', async () => {
+  const key = await ground.hostKey();
+  const reader = consoleReader(ground.url);
+  const form = await reader.get('/console/sign-in');
+  const fields = { ...fieldsOf(form.html, '/console/sign-in'), key: key.token };
+  const plain = await reader.post('/console/sign-in', fields);
+  const set = plain.headers.get('set-cookie') ?? '';
+  expect(set).toMatch(/; Max-Age=43200; Path=\/console; Expires=[^;]+; HttpOnly; SameSite=Strict$/);
+  const held = decodeURIComponent(set.split(';')[0] ?? '');
+  expect(held).not.toContain(key.token);
+  expect(Buffer.from(held.split('.').at(-1) ?? '', 'base64url').toString('latin1')).not.toContain(key.token);
+
+  const proxied = consoleReader(ground.url);
+  const again = await proxied.get('/console/sign-in');
+  const secure = await proxied.post(
+    '/console/sign-in',
+    { ...fieldsOf(again.html, '/console/sign-in'), key: key.token },
+    { origin: ground.url, 'x-forwarded-proto': 'https' },
+  );
+  expect(secure.headers.get('set-cookie')).toContain('; Secure');
+});
+
+test.each<[string, (g: ConsoleGround) => KeyToCreate, RegExp]>([
+  ['service', ({ world }) => ({ kind: 'service', name: 'CI', companyId: world.host.id }), /key of a service.*people/],
+  [
+    'agent',
+    ({ world }) => ({ kind: 'agent', agentId: world.scribe.id, name: 'own', companyId: world.host.id }),
+    /key of an agent.*people/,
+  ],
+])("a %s's key is refused with a sentence that says why", async (_, make, why) => {
+  const { token } = await ground.keyOf(make(ground));
+  const page = await consoleReader(ground.url).signIn(token);
+  expect(page.status).toBe(403);
+  expect(textOf(page.html)).toMatch(why);
+  expect(page.html).not.toContain(token);
+});
+
+test("the operator's key, an unknown key and none are refused", async () => {
+  const operator = 'operator-key-of-this-very-test-0123456789';
+  await ensureOperatorKey(ground.world.db, operator);
+  for (const [key, why] of [
+    [operator, "the operator's key"],
+    ['dr_person_unknown', 'not known'],
+    ['', 'not known'],
+    ['käse', 'not known'],
+  ] as const) {
+    const page = await consoleReader(ground.url).signIn(key);
+    expect([page.status, textOf(page.html).includes(why)]).toEqual([403, true]);
+  }
+});
+
+test("a suspended company's person can't sign in", async () => {
+  const { token } = await ground.guestKey();
+  await ground.world.db.company.update({ where: { id: ground.world.guest.id }, data: { suspendedAt: new Date() } });
+  const page = await consoleReader(ground.url).signIn(token);
+  expect(textOf(page.html)).toContain('suspended your company');
+  await ground.world.db.company.update({ where: { id: ground.world.guest.id }, data: { suspendedAt: null } });
+});
+
+test('a session ends with its key', async () => {
+  const { key, reader } = await signedIn();
+  await signedIn();
+  await inTransaction(ground.world.db, (tx) => revokeKey(tx, ground.world.host.id, key.id));
+  const page = await reader.open('/console/rooms');
+  expect(page.path).toBe('/console/sign-in?to=%2Fconsole%2Frooms&ended=1');
+  expect(textOf(page.html)).toContain('your key is not valid any more');
+});
+
+test('a session ends after twelve hours, and no earlier', async () => {
+  const { reader } = await signedIn();
+  const cookie = reader.cookie;
+  jest.useFakeTimers({
+    doNotFake: ['setTimeout', 'setInterval', 'setImmediate', 'nextTick', 'queueMicrotask'],
+    now: Date.now(),
+  });
+  jest.setSystemTime(Date.now() + 12 * 3_600_000 - 60_000);
+  expect((await reader.get('/console/rooms')).status).toBe(200);
+  jest.setSystemTime(Date.now() + 120_000);
+  reader.cookie = cookie;
+  expect((await reader.get('/console/rooms')).location).toContain('/console/sign-in');
+});
+
+test('a changed cookie, or one sealed for something else, is nobody', async () => {
+  const { reader } = await signedIn();
+  const cookie = reader.cookie ?? '';
+  const { key } = { key: await ground.hostKey() };
+  const foreign = createSecretBox([{ id: 'test', key: Buffer.alloc(32, 7) }]);
+  const text = JSON.stringify({ key: key.token, csrf: 'x', until: Date.now() + 1e6 });
+  const name = cookie.split('=')[0] ?? '';
+  for (const forged of [
+    cookie.slice(0, -4),
+    `${name}=${foreign.seal(text, 'console session')}`,
+    `${name}=${ground.world.secretBox.seal(text, 'another use')}`,
+    `${name}=x`,
+  ]) {
+    reader.cookie = forged;
+    expect((await reader.get('/console/rooms')).location).toContain('/console/sign-in');
+  }
+});
+
+test('signing out forgets the session', async () => {
+  const { reader, page } = await signedIn();
+  const out = await reader.submit(page, '/console/sign-out');
+  expect(out.path).toBe('/console/sign-in');
+  expect((await reader.get('/console/rooms')).location).toContain('/console/sign-in');
+});
+
+test('after signing in one is where one was going, and never elsewhere', async () => {
+  const { token } = await ground.hostKey();
+  const reader = consoleReader(ground.url);
+  const asked = await reader.open(`${room()}?q=plan`);
+  const back = await reader.submit(asked, '/console/sign-in', { key: token });
+  expect(back.path).toBe(`${room()}?q=plan`);
+  for (const to of ['https://elsewhere.example/', '//elsewhere.example', '/v1/rooms', '/console/\\elsewhere']) {
+    const other = consoleReader(ground.url);
+    const form = await other.get(`/console/sign-in?to=${encodeURIComponent(to)}`);
+    expect((await other.submit(form, '/console/sign-in', { key: token, to })).path).toBe('/console/rooms');
+  }
+});
+
+describe('no form from elsewhere does anything', () => {
+  const FORMS: readonly [string, Record<string, string>][] = [
+    ['send', { type: 'message', text: 'forged' }],
+    ['message', { text: 'forged' }],
+    ['task', { to: 'scribe', goal: 'forged' }],
+    ['pause', {}],
+    ['resume', {}],
+  ];
+
+  test.each(FORMS)('%s needs the token and the origin of its own session', async (what, fields) => {
+    const { reader, page } = await signedIn();
+    const path = `${room()}/${what}`;
+    const { csrf = '' } = fieldsOf(page.html, '/console/sign-out');
+    const other = await signedIn();
+    const foreign = fieldsOf(other.page.html, '/console/sign-out')['csrf'] ?? '';
+    const before = await ground.world.db.room.findUniqueOrThrow({ where: { id: ground.world.roomId } });
+    const tries: [Record<string, string>, Record<string, string>][] = [
+      [{}, { origin: ground.url }],
+      [{ csrf: foreign }, { origin: ground.url }],
+      [{ csrf: `${csrf}x` }, { origin: ground.url }],
+      [{ csrf }, { origin: 'https://elsewhere.example' }],
+      [{ csrf }, { origin: 'null' }],
+      [{ csrf }, {}],
+    ];
+    for (const [token, headers] of tries) {
+      const answer = await reader.post(path, { ...fields, ...token }, headers);
+      expect([answer.status, textOf(answer.html).includes('not sent from a page of your session')]).toEqual([
+        403,
+        true,
+      ]);
+    }
+    const after = await ground.world.db.room.findUniqueOrThrow({ where: { id: ground.world.roomId } });
+    expect([after.lastSeq, after.pausedAt]).toEqual([before.lastSeq, before.pausedAt]);
+  });
+
+  test('nor can one be signed in, or out, by one', async () => {
+    const { token } = await ground.hostKey();
+    const stranger = consoleReader(ground.url);
+    expect((await stranger.post('/console/sign-in', { key: token })).status).toBe(403);
+    const form = await stranger.get('/console/sign-in');
+    const fields = { ...fieldsOf(form.html, '/console/sign-in'), key: token };
+    const forged = await stranger.post('/console/sign-in', fields, { origin: 'https://elsewhere.example' });
+    expect([forged.status, forged.location]).toEqual([403, null]);
+    const { reader } = await signedIn();
+    expect((await reader.post('/console/sign-out', {})).status).toBe(403);
+    expect((await reader.get('/console/rooms')).status).toBe(200);
+  });
+
+  test('a form of JSON, or of another type, holds no token', async () => {
+    const { reader, page } = await signedIn();
+    const { csrf = '' } = fieldsOf(page.html, '/console/sign-out');
+    const answer = await fetch(`${ground.url}${room()}/send`, {
+      method: 'POST',
+      headers: { cookie: reader.cookie ?? '', origin: ground.url, 'content-type': 'application/json' },
+      body: JSON.stringify({ csrf, type: 'message', text: 'forged' }),
+    });
+    expect(answer.status).toBe(403);
+  });
+});
+
+test('every page, failure and asset is under the strict policy', async () => {
+  const { reader } = await signedIn();
+  const styles = /href="(\/console\/assets\/[^"]+\.css)"/.exec((await reader.get('/console/rooms')).html)?.[1] ?? '';
+  for (const path of [
+    '/console/sign-in',
+    '/console/rooms',
+    room(),
+    `${room()}/task`,
+    '/console/held-actions',
+    '/console/usage',
+    '/console/nothing',
+    styles,
+  ]) {
+    const { headers, html } = await reader.get(path);
+    const policy = headers.get('content-security-policy') ?? '';
+    expect(policy).toContain("default-src 'none'; script-src 'self'; style-src 'self'");
+    expect(policy).not.toMatch(/unsafe|data:|https:|\*/);
+    expect(policy).toContain("frame-ancestors 'none'");
+    expect(headers.get('x-content-type-options')).toBe('nosniff');
+    expect(html).not.toMatch(/<script(?![^>]* src="\/console\/assets\/)|<style| style="| on[a-z]+="/);
+  }
+});
+
+test('the log of a sign-in holds no key and no cookie', async () => {
+  const { key, reader } = await signedIn();
+  await reader.get(room());
+  expect(ground.logged()).not.toContain(key.token);
+  expect(ground.logged()).not.toContain((reader.cookie ?? '').split('=')[1]);
+});
+
+test('an address that is no page says so in words, with a way on', async () => {
+  const { reader } = await signedIn();
+  const page = await reader.get('/console/nothing');
+  expect(page.status).toBe(404);
+  expect(textOf(page.html)).toContain('Nothing here');
+  expect(page.html).toContain('href="/console/rooms"');
+});

@@ -1,0 +1,145 @@
+// The console of a world over real HTTP, and a reader of it without a browser: keeps its cookie, and sends forms as the pages
+// have them.
+
+import pino from 'pino';
+import { createKey, type KeyToCreate } from '../../prisma/store/keys';
+import { inTransaction } from '../../prisma/store/transaction';
+import { createStreams, STREAM_SETTINGS } from '../../api/streams';
+import type { ApiDeps } from '../../api/app';
+import { serveApi } from './api';
+import { createWorld, type World } from './world';
+
+export interface ConsoleGround {
+  readonly world: World;
+  readonly url: string;
+  readonly logged: () => string;
+  /** Makes a key and returns its token. */
+  keyOf(key: KeyToCreate): Promise<{ id: string; token: string }>;
+  /** The key of a person of the room's host. */
+  hostKey(role?: 'admin' | 'member', name?: string): Promise<{ id: string; token: string }>;
+  guestKey(): Promise<{ id: string; token: string }>;
+  close(): Promise<void>;
+}
+
+/** A room of two companies, and the API with its console in front of it. */
+export async function openConsole(deps: Partial<ApiDeps> = {}): Promise<ConsoleGround> {
+  const world = await createWorld({ modelUrl: 'http://127.0.0.1:9/v1' });
+  const lines: string[] = [];
+  const streams = createStreams({ db: world.db, databaseUrl: world.url }, STREAM_SETTINGS);
+  const served = await serveApi({
+    db: world.db,
+    streams,
+    requestsPerMinute: 1_000_000,
+    secretBox: world.secretBox,
+    providers: new Map(),
+    allowedModelHosts: [],
+    prices: new Map(),
+    log: pino({ level: 'debug' }, { write: (line: string) => void lines.push(line) }),
+    ...deps,
+  });
+  const keyOf = (key: KeyToCreate) =>
+    inTransaction(world.db, async (tx) => {
+      const { key: made, token } = await createKey(tx, key);
+      return { id: made.id, token };
+    });
+  return {
+    world,
+    url: served.url,
+    logged: () => lines.join(''),
+    keyOf,
+    hostKey: (role = 'member', name = 'Mel') => keyOf({ kind: 'person', role, name, companyId: world.host.id }),
+    guestKey: () => keyOf({ kind: 'person', role: 'member', name: 'Gus', companyId: world.guest.id }),
+    close: async () => {
+      await streams.close();
+      await served.close();
+      await world.close();
+    },
+  };
+}
+
+export interface Shown {
+  readonly status: number;
+  readonly headers: Headers;
+  readonly html: string;
+  /** Where a redirect leads, without the host. */
+  readonly location: string | null;
+  readonly path: string;
+}
+
+export interface Reader {
+  /** The cookie that a browser would send. */
+  cookie: string | null;
+  get(path: string): Promise<Shown>;
+  /** As `get`, and on through redirects. */
+  open(path: string): Promise<Shown>;
+  /** Sends a form of a page with what it holds and these fields, and goes on through redirects. */
+  submit(page: Shown, action: string, fields?: Readonly<Record<string, string>>): Promise<Shown>;
+  /** Sends any fields anywhere, with the headers of a browser or those given. */
+  post(path: string, fields: Readonly<Record<string, string>>, headers?: Record<string, string>): Promise<Shown>;
+  signIn(token: string): Promise<Shown>;
+}
+
+export function consoleReader(url: string): Reader {
+  const request = async (method: string, path: string, init: { body?: string; headers?: Record<string, string> }) => {
+    const answer = await fetch(url + path, {
+      method,
+      redirect: 'manual',
+      headers: { ...(reader.cookie !== null && { cookie: reader.cookie }), ...init.headers },
+      ...(init.body !== undefined && { body: init.body }),
+    });
+    const set = answer.headers.get('set-cookie');
+    if (set !== null) reader.cookie = /^[^=]+=(;|$)/.test(set) ? null : (set.split(';')[0] ?? null);
+    const location = answer.headers.get('location');
+    return { status: answer.status, headers: answer.headers, html: await answer.text(), location, path };
+  };
+  const follow = async (shown: Shown): Promise<Shown> => {
+    let at = shown;
+    for (let hops = 0; at.location !== null && hops < 5; hops += 1) {
+      at = await request('GET', at.location.split('#')[0] ?? '', {});
+    }
+    return at;
+  };
+  const reader: Reader = {
+    cookie: null,
+    get: (path) => request('GET', path, {}),
+    open: async (path) => follow(await request('GET', path, {})),
+    post: (path, fields, headers = { origin: url }) =>
+      request('POST', path, {
+        body: new URLSearchParams(fields).toString(),
+        headers: { 'content-type': 'application/x-www-form-urlencoded', ...headers },
+      }),
+    submit: async (page, action, fields = {}) =>
+      follow(await reader.post(action, { ...fieldsOf(page.html, action), ...fields })),
+    signIn: async (token) => reader.submit(await reader.get('/console/sign-in'), '/console/sign-in', { key: token }),
+  };
+  return reader;
+}
+
+/** What the inputs of a form hold as it was served. Fails when the page has no such form. */
+export function fieldsOf(html: string, action: string): Record<string, string> {
+  const form = html.split('<form').find((part) => part.split('>')[0]?.includes(`action="${action}"`));
+  if (form === undefined) throw new Error(`the page has no form for ${action}`);
+  const inputs = (form.split('</form>')[0] ?? '').matchAll(/<input[^>]*>/g);
+  return Object.fromEntries(
+    [...inputs].map(([input]) => [attribute(input, 'name') ?? '', attribute(input, 'value') ?? '']),
+  );
+}
+
+function attribute(tag: string, name: string): string | null {
+  const value = new RegExp(` ${name}="([^"]*)"`).exec(tag)?.[1];
+  return value === undefined ? null : unescaped(value);
+}
+
+/** A page's text as a reader has it before them. */
+export function textOf(html: string): string {
+  return unescaped(html.replace(/<[^>]*>/g, '')).replace(/[ \t]+/g, ' ');
+}
+
+function unescaped(text: string): string {
+  return text
+    .replaceAll('&lt;', '<')
+    .replaceAll('&gt;', '>')
+    .replaceAll('&quot;', '"')
+    .replaceAll('&#39;', "'")
+    .replaceAll('&amp;', '&');
+}
