@@ -5,12 +5,13 @@ import type { AgentRunInput, ClaimResult } from '../workflows/contract';
 import { currentExecution, type ActivityDeps } from './deps';
 
 /** Claims the message that woke the agent, once and for good. May run any number of times; is granted to one execution. */
-export function createClaimMessage({ db, timeouts }: ActivityDeps) {
+export function createClaimMessage({ db, timeouts, onClaim }: ActivityDeps) {
   return async (input: AgentRunInput): Promise<ClaimResult> => {
     const wake = { agentId: input.agent, messageId: input.message };
     const outcome = await claim(db, currentExecution(), wake, { timeLimitMs: timeouts.limitMs });
     switch (outcome.kind) {
       case 'granted':
+        onClaim?.({ run: outcome.runId, wake: outcome.wakeId, room: outcome.roomId, ...input });
         return {
           status: 'granted',
           run: outcome.runId,

@@ -20,6 +20,8 @@ export interface ActivityDeps {
   /** Most tokens of what a run is shown. */
   readonly contextTokens: number;
   readonly logFailure: FailureLog;
+  /** Told of every claim that was granted, with the ids that a history does not hold. */
+  readonly onClaim?: (ids: Readonly<Record<'run' | 'wake' | 'room' | 'agent' | 'message', string>>) => void;
 }
 
 /** The execution that this activity attempt belongs to. After a reset its run id is a new one, and the fence sees it. */

@@ -6,7 +6,7 @@ import { sqlStateOf } from '../prisma/store/transaction';
 import { FAILURE } from '../workflows/contract';
 
 /** Writes what the history may not hold to the worker's log. */
-export type FailureLog = (failure: { activity: string; error: unknown }) => void;
+export type FailureLog = (failure: { activity: string; run: string | undefined; error: unknown }) => void;
 
 /** Wraps an activity so that only failures made for a history leave it. */
 export function translateFailures<Args extends unknown[], Result>(
@@ -18,7 +18,8 @@ export function translateFailures<Args extends unknown[], Result>(
     try {
       return await work(...args);
     } catch (error) {
-      const failure = toFailure(activity, error, log);
+      const [input] = args as unknown as [{ run?: string }?];
+      const failure = toFailure(activity, error, (what) => log({ ...what, run: input?.run }));
       // A stack says where this machine keeps its code, in every history that meets it; ours say all in their message.
       if (failure instanceof ApplicationFailure) failure.stack = '';
       throw failure;
@@ -26,7 +27,11 @@ export function translateFailures<Args extends unknown[], Result>(
   };
 }
 
-function toFailure(activity: string, error: unknown, log: FailureLog): unknown {
+function toFailure(
+  activity: string,
+  error: unknown,
+  log: (failure: { activity: string; error: unknown }) => void,
+): unknown {
   if (error instanceof ApplicationFailure || error instanceof CancelledFailure || error instanceof CompleteAsyncError) {
     return error;
   }

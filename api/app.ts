@@ -6,7 +6,10 @@ import { assertReadablePath } from './input-checks';
 import { answerProblems, answerUnknownRoute } from './middleware/problem-answers';
 import { authenticate } from './middleware/authentication';
 import { logRequests } from './middleware/request-log';
+import { reportRequests } from './middleware/request-reports';
+import { traceRequests } from './middleware/request-spans';
 import { limitRequests } from './middleware/rate-limit';
+import { mountMcp } from './mcp/http';
 import { mountRoutes } from './mounted-routes';
 import type { ApiDeps, Route } from './route';
 import { mountDocument } from './routes/document';
@@ -18,6 +21,7 @@ import { feedRoutes } from './routes/feed';
 import { fileRoutes } from './routes/files';
 import { mountHealth } from './routes/health';
 import { heldActionRoutes } from './routes/held-actions';
+import { inboxRoutes } from './routes/inbox';
 import { keyRoutes } from './routes/keys';
 import { modelKeyRoutes } from './routes/model-keys';
 import { redactionRoutes } from './routes/redactions';
@@ -45,6 +49,7 @@ export function allRoutes(deps: ApiDeps): readonly Route[] {
     ...eventRoutes,
     ...feedRoutes,
     ...roomContentRoutes,
+    ...inboxRoutes,
     ...fileRoutes,
     ...searchRoutes(deps),
     ...redactionRoutes,
@@ -70,6 +75,8 @@ export function createApp(deps: ApiDeps): Express {
   app.set('query parser', false);
 
   app.use(logRequests(deps.log));
+  if (deps.onRequest) app.use(reportRequests(deps.onRequest));
+  if (deps.tracing) app.use(traceRequests());
   app.use(helmet());
   app.use((req, _res, next) => {
     assertReadablePath(req.path);
@@ -78,7 +85,9 @@ export function createApp(deps: ApiDeps): Express {
   const routes = allRoutes(deps);
   mountHealth(app, deps);
   mountDocument(app, routes);
-  app.use('/v1', authenticate(deps.db), limitRequests(deps.requestsPerMinute ?? REQUESTS_PER_MINUTE));
+  const requestsPerMinute = deps.requestsPerMinute ?? REQUESTS_PER_MINUTE;
+  mountMcp(app, deps, requestsPerMinute);
+  app.use('/v1', authenticate(deps.db), limitRequests(requestsPerMinute));
   mountRoutes(app, deps, deps.streams ?? createStreams(deps), routes);
   app.use(answerUnknownRoute);
   app.use(answerProblems(deps.log));

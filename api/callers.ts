@@ -8,19 +8,21 @@ import { Problem } from './problems';
 
 export type OperatorCaller = Extract<KeyHolder, { kind: 'operator' }>;
 export type PersonCaller = Extract<KeyHolder, { kind: 'person' }>;
+export type AgentCaller = Extract<KeyHolder, { kind: 'agent' }>;
 export type CompanyCaller = Exclude<KeyHolder, { kind: 'operator' }>;
 export type Caller = KeyHolder;
 
 /**
  * Who may call a route. `admin` and `person` (an admin or a member) are people; `company` is any key of a company: its
- * people, services and agents.
+ * people, services and agents; `agent` an agent's own.
  */
-export type Who = 'operator' | 'admin' | 'person' | 'company' | 'anyone';
+export type Who = 'operator' | 'admin' | 'person' | 'agent' | 'company' | 'anyone';
 
 export type CallerFor<W extends Who> = {
   operator: OperatorCaller;
   admin: PersonCaller;
   person: PersonCaller;
+  agent: AgentCaller;
   company: CompanyCaller;
   anyone: Caller;
 }[W];
@@ -34,6 +36,7 @@ const NEEDED: Readonly<Record<Who, string>> = {
   operator: "the operator's key",
   admin: 'the key of an admin',
   person: 'the key of a person',
+  agent: 'the key of an agent',
   company: 'a key of a company',
   anyone: 'a key',
 };
@@ -46,6 +49,8 @@ function isOneOf(who: Who, caller: Caller): boolean {
       return caller.kind === 'person' && caller.role === 'admin';
     case 'person':
       return caller.kind === 'person';
+    case 'agent':
+      return caller.kind === 'agent';
     case 'company':
       return caller.kind !== 'operator';
     case 'anyone':

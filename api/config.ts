@@ -4,6 +4,7 @@ import { z } from 'zod';
 import { normalizeBaseUrl, protocolOfProvider } from '../prisma/model-endpoint';
 import type { PriceTable } from '../prisma/prices';
 import { parseMasterKeys, type MasterKey } from '../prisma/secret-box';
+import { wantsTracing } from '../worker/telemetry/wanted';
 import { readPriceTable } from './price-table';
 
 export interface ApiConfig {
@@ -15,6 +16,8 @@ export interface ApiConfig {
   readonly host: string;
   /** 0: any that is free. */
   readonly port: number;
+  /** Where `/metrics` is served, beside the door and never through it. Undefined: nowhere. */
+  readonly metricsPort: number | undefined;
   readonly masterKeys: readonly MasterKey[];
   readonly operatorKey: string | undefined;
   readonly providers: ReadonlyMap<string, string>;
@@ -24,6 +27,8 @@ export interface ApiConfig {
   /** Empty: nothing is priced. */
   readonly prices: PriceTable;
   readonly logLevel: string;
+  /** Spans are wanted: OpenTelemetry's own variables name where they go. */
+  readonly tracing: boolean;
   readonly requestsPerMinute: number;
   readonly streamsPerKey: number;
 }
@@ -53,6 +58,11 @@ const schema = z.object({
   SEARCH_LIMIT_MS: whole(2_000, 10, 60_000),
   API_HOST: z.string().default('127.0.0.1'),
   API_PORT: whole(8080, 0, 65_535),
+  API_METRICS_PORT: z
+    .string()
+    .regex(/^\d{1,5}$/, 'a port')
+    .transform(Number)
+    .optional(),
   RATE_LIMIT_PER_MINUTE: whole(600, 1, 100_000_000),
   STREAMS_PER_KEY: whole(10, 0, 10_000),
   MASTER_KEYS: z.string('"id:base64" of 32 random bytes, the sealing key first').transform((text, context) => {
@@ -122,6 +132,7 @@ export function readApiConfig(env: Readonly<Record<string, string | undefined>>)
     transactionTimeoutMs: c.DATABASE_TRANSACTION_TIMEOUT_MS,
     host: c.API_HOST,
     port: c.API_PORT,
+    metricsPort: c.API_METRICS_PORT,
     masterKeys: c.MASTER_KEYS,
     operatorKey: c.OPERATOR_KEY,
     providers: c.MODEL_PROVIDERS,
@@ -130,6 +141,7 @@ export function readApiConfig(env: Readonly<Record<string, string | undefined>>)
     searchLimitMs: c.SEARCH_LIMIT_MS,
     prices: c.MODEL_PRICES,
     logLevel: c.LOG_LEVEL,
+    tracing: wantsTracing(set),
     requestsPerMinute: c.RATE_LIMIT_PER_MINUTE,
     streamsPerKey: c.STREAMS_PER_KEY,
   };

@@ -11,6 +11,7 @@ import { NO_HISTORIES, openHistories, type RunHistories } from '../worker/cluste
 import { readTemporalSettings } from '../worker/cluster/settings';
 import { createApp } from './app';
 import { readApiConfig } from './config';
+import { createApiMetrics } from './metrics';
 import { startHousekeeping } from './housekeeping';
 import { createStreams, STREAM_SETTINGS } from './streams';
 
@@ -25,10 +26,12 @@ async function main(): Promise<void> {
   // The log goes to stderr: stdout is for the operator's key, once.
   const log = pino({ level: config.logLevel, base: { process: 'api' } }, pino.destination(2));
   const histories = await historiesOf(process.env);
+  const tracing = config.tracing ? loadTracing().startTracing('durable-room-api') : undefined;
   const database = await connectDatabase(config.databaseUrl, { ...config, applicationName: 'durable-room api' });
   const db = database.prisma;
   const operatorKey = await ensureOperatorKey(db, config.operatorKey);
 
+  const metrics = config.metricsPort === undefined ? undefined : createApiMetrics();
   const streams = createStreams(
     {
       db,
@@ -50,18 +53,24 @@ async function main(): Promise<void> {
     prices: config.prices,
     log,
     histories,
+    tracing: config.tracing,
+    ...(metrics && { onRequest: metrics.onRequest }),
   });
   const server = createServer({ maxHeaderSize: HEAD_LIMIT_BYTES }, app);
   const port = await listen(server, config.port, config.host);
+  const metricsServer = metrics?.serve();
+  if (metricsServer && config.metricsPort !== undefined) await listen(metricsServer, config.metricsPort, config.host);
 
   let stopping: Promise<void> | undefined;
-  const stop = (): Promise<void> =>
-    (stopping ??= (async () => {
-      housekeeping.stop();
-      await Promise.all([streams.close(), finish(server)]);
-      await histories.close();
-      await database.close();
-    })());
+  const stopAll = async (): Promise<void> => {
+    housekeeping.stop();
+    await Promise.all([streams.close(), finish(server)]);
+    metricsServer?.close().closeAllConnections();
+    await histories.close();
+    await database.close();
+    await tracing?.stop();
+  };
+  const stop = (): Promise<void> => (stopping ??= stopAll());
   const stopAndExit = (): void => {
     stop().then(
       () => process.exit(0),
@@ -89,6 +98,11 @@ async function historiesOf(env: NodeJS.ProcessEnv): Promise<RunHistories> {
   const settings = readTemporalSettings(env);
   const converter = await readDataConverter(env);
   return settings.address === null ? NO_HISTORIES : openHistories(settings, converter);
+}
+
+/** With it comes OpenTelemetry's SDK, half a second of loading that only those pay who want spans. */
+function loadTracing(): typeof import('../worker/telemetry/tracing') {
+  return require('../worker/telemetry/tracing') as typeof import('../worker/telemetry/tracing');
 }
 
 function listen(server: Server, port: number, host: string): Promise<number> {

@@ -63,7 +63,9 @@ function handler(deps: ApiDeps, streams: Streams, route: Route): RequestHandler 
     const keyed = route.method === 'post' ? keyedRequestOf(req, caller.keyId, given, asked) : null;
     const write = (tx: SqlTx): Promise<Answer> => {
       const handle = (): Promise<Answer> => carryOut(tx, route, call);
-      return keyed === null ? handle() : carryOutOnce(tx, keyed, route.success.body, handle);
+      return keyed === null || route.repeatable === true
+        ? handle()
+        : carryOutOnce(tx, keyed, route.success.body, handle);
     };
     send(res, await perform(deps, route, write));
   };

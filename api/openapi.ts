@@ -249,6 +249,8 @@ function whoMay(who: Who): string {
       return 'For admins.';
     case 'person':
       return 'For persons: admins and members.';
+    case 'agent':
+      return 'For agents, with a key of their own.';
     case 'company':
       return 'For every key of a company.';
     case 'anyone':

@@ -10,6 +10,7 @@ import type { IdPrefix } from '../prisma/store/ids';
 import type { Db, Reader, SqlTx, Tx } from '../prisma/store/transaction';
 import type { RunHistories } from '../worker/cluster/histories';
 import type { CallerFor, Who } from './callers';
+import type { OnRequest } from './middleware/request-reports';
 import type { ProblemCode } from './problems';
 import type { Streams, StreamSource } from './streams';
 import type { Upload } from './middleware/upload-body';
@@ -26,6 +27,10 @@ export interface ApiDeps {
   readonly log: Logger;
   /** Where a run's history can be read. Left out: timelines are from the ledger alone. */
   readonly histories?: RunHistories;
+  /** Told of every request at its end. */
+  readonly onRequest?: OnRequest;
+  /** Every request is a span. */
+  readonly tracing?: boolean;
   /** Of one key. */
   readonly requestsPerMinute?: number;
   /** Whoever makes them closes them. Without any, streams look without being told. */
@@ -120,6 +125,8 @@ export interface Route {
   /** Problems beyond those that every route of its kind may answer with. */
   readonly problems: readonly ProblemCode[];
   readonly transaction: Transaction;
+  /** A POST that done twice is done once by itself. Its answer is not kept: an `Idempotency-Key` changes nothing. */
+  readonly repeatable?: boolean;
   /** In one transaction: a write and all that must stand or fall with it. */
   readonly handle: (reader: Reader, call: Call<string, Who, unknown, unknown>) => Promise<Answer>;
   /** What the audit says of it, in the same transaction. Null: it belongs to the room's feed, or is only a read. */
@@ -188,6 +195,7 @@ interface Write<P extends string, W extends Who, B extends z.ZodType, T> {
   readonly body?: B;
   readonly success: Success;
   readonly problems?: readonly ProblemCode[];
+  readonly repeatable?: boolean;
   readonly audit: Audit<P, W, z.output<B>> | null;
   readonly handle: (tx: T, call: Call<P, W, z.output<B>, unknown>) => Promise<Answer>;
 }

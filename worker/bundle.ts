@@ -8,6 +8,8 @@ import type { DataConverter } from '@temporalio/common';
 import { bundleWorkflowCode } from '@temporalio/worker';
 
 const BUNDLE_PATH = join(__dirname, 'workflow-bundle.js');
+/** The same workflow with the interceptors that record spans. Apart, so that who does not trace runs nothing of them. */
+const TRACED_BUNDLE_PATH = join(__dirname, 'workflow-bundle-traced.js');
 const WORKFLOWS_PATH = require.resolve('../workflows');
 
 export interface WorkflowBundle {
@@ -17,17 +19,24 @@ export interface WorkflowBundle {
 }
 
 /**
- * The prebuilt bundle where there is one, else one made now. A data converter that brings code of its own for the sandbox
- * is bundled with it, at the start: only its owner's deployment has that code.
+ * The prebuilt bundle where there is one, else one made now; `traced`: with OpenTelemetry's interceptors in it. A data
+ * converter that brings code of its own for the sandbox is bundled with it, at the start: only its owner's deployment has
+ * that code.
  */
-export async function loadWorkflowBundle(converter?: DataConverter): Promise<WorkflowBundle> {
+export async function loadWorkflowBundle(converter?: DataConverter, traced = false): Promise<WorkflowBundle> {
   const { payloadConverterPath, failureConverterPath } = converter ?? {};
   const ownCode = {
     ...(payloadConverterPath === undefined ? {} : { payloadConverterPath }),
     ...(failureConverterPath === undefined ? {} : { failureConverterPath }),
   };
-  if (Object.keys(ownCode).length > 0) return buildWorkflowBundle([], ownCode);
-  return existsSync(BUNDLE_PATH) ? named(await readFile(BUNDLE_PATH, 'utf8')) : buildWorkflowBundle();
+  const interceptors = traced ? [tracingInterceptors()] : [];
+  const path = traced ? TRACED_BUNDLE_PATH : BUNDLE_PATH;
+  if (Object.keys(ownCode).length > 0) return buildWorkflowBundle(interceptors, ownCode);
+  return existsSync(path) ? named(await readFile(path, 'utf8')) : buildWorkflowBundle(interceptors);
+}
+
+function tracingInterceptors(): string {
+  return require.resolve('@temporalio/interceptors-opentelemetry/lib/workflow-interceptors');
 }
 
 /** Bundles the workflow code as the sandbox will run it; fails where it imports what the sandbox may not. */
@@ -51,7 +60,10 @@ function named(code: string): WorkflowBundle {
 async function main(): Promise<void> {
   const { code } = await buildWorkflowBundle();
   await writeFile(BUNDLE_PATH, code);
-  console.log(`workflow bundle: ${Math.round(code.length / 1024)} kB`);
+  const traced = await buildWorkflowBundle([tracingInterceptors()]);
+  await writeFile(TRACED_BUNDLE_PATH, traced.code);
+  const kB = (text: string): string => `${Math.round(text.length / 1024)} kB`;
+  console.log(`workflow bundle: ${kB(code)}, with tracing ${kB(traced.code)}`);
 }
 
 if (require.main === module) void main();

@@ -3,6 +3,7 @@
 import { z } from 'zod';
 import { parseMasterKeys, type MasterKey } from '../prisma/secret-box';
 import { CONTEXT_TOKENS } from '../activities/context/render';
+import { wantsTracing } from './telemetry/wanted';
 import { TASK_QUEUE, type RunTimeouts } from '../workflows/contract';
 
 /** The longest time limit that a deployment may give its runs. */
@@ -21,8 +22,22 @@ const schema = z.object({
   TASK_QUEUE: z.string().min(1).default(TASK_QUEUE),
   WORKER_HOST: z.string().default('127.0.0.1'),
   WORKER_PORT: z.coerce.number().int().min(0).max(65_535).default(8081),
+  WORKER_SDK_METRICS_ADDRESS: z
+    .string()
+    .regex(/^(\[[0-9a-f:.]+\]|[0-9.]+):\d{1,5}$/i, 'an IP address and a port, "0.0.0.0:9464"')
+    .optional(),
+  WORKER_POLLERS: z.coerce.number().int().min(2).max(100).default(10),
   WORKER_MAX_ACTIVITIES: z.coerce.number().int().min(1).max(1_000).default(100),
   WORKER_MAX_CACHED_RUNS: z.coerce.number().int().min(10).max(100_000).default(500),
+  WORKER_VERSIONING: z.enum(['on', 'off']).default('off'),
+  WORKER_DEPLOYMENT: z
+    .string()
+    .regex(/^[^.:]{1,128}$/, 'a name without "." and ":"')
+    .default('durable-room'),
+  WORKER_BUILD_ID: z
+    .string()
+    .regex(/^[\w.-]{1,64}$/, 'letters, digits, "_", "-" and "."')
+    .optional(),
   WORKER_SHUTDOWN_GRACE_SECONDS: seconds(10, 0, 600),
   RUN_TIME_LIMIT_SECONDS: seconds(300, 1, TIME_LIMIT_MAX_SECONDS),
   RUN_STEP_TIMEOUT_SECONDS: seconds(10, 0.5, 60),
@@ -30,6 +45,8 @@ const schema = z.object({
   RUN_HEARTBEAT_SECONDS: seconds(10, 0.5, 60),
   HOLD_EXPIRY_HOURS: z.coerce.number().min(0.001).max(HOLD_EXPIRY_MAX_HOURS).default(72),
   DISPATCH_POLL_SECONDS: seconds(1, 0.05, 60),
+  // A fifth of a worker's activity slots: one company can't fill a worker, whatever it posts.
+  DISPATCH_COMPANY_LIMIT: z.coerce.number().int().min(1).max(100_000).default(20),
   RECONCILE_SECONDS: seconds(10, 0.1, 60),
   RUN_CONTEXT_TOKENS: z.coerce.number().int().min(1_000).max(1_000_000).default(CONTEXT_TOKENS),
   FILE_POLL_SECONDS: seconds(1, 0.05, 60),
@@ -43,17 +60,32 @@ export interface WorkerConfig {
   readonly allowedModelHosts: readonly string[];
   readonly taskQueue: string;
   readonly health: { readonly host: string; readonly port: number };
+  /** Where the SDK's core serves its own metrics; undefined: nowhere. */
+  readonly sdkMetricsAddress: string | undefined;
+  /** Long polls that stand open at Temporal, for workflow tasks and for activities each. */
+  readonly pollers: number;
   readonly maxActivities: number;
   readonly maxCachedRuns: number;
   readonly shutdownGraceMs: number;
+  readonly versioning: {
+    /** Temporal hands runs only to the deployment's current version, and moves open ones there at their next task. */
+    readonly on: boolean;
+    readonly deployment: string;
+    /** Undefined: named after the workflow code. */
+    readonly buildId: string | undefined;
+  };
   readonly timeouts: RunTimeouts;
   /** How long somebody has to decide a held action. */
   readonly holdExpiryMs: number;
   readonly dispatchPollMs: number;
+  /** Most runs in flight of one company. */
+  readonly companyLimit: number;
   readonly reconcileMs: number;
   readonly contextTokens: number;
   readonly filePollMs: number;
   readonly logLevel: string;
+  /** Spans are wanted: OpenTelemetry's own variables name where they go. */
+  readonly tracing: boolean;
 }
 
 /** Reads the configuration. @throws Error that names every variable that is missing or wrong */
@@ -74,8 +106,11 @@ export function readWorkerConfig(env: Record<string, string | undefined>): Worke
       .filter(Boolean),
     taskQueue: c.TASK_QUEUE,
     health: { host: c.WORKER_HOST, port: c.WORKER_PORT },
+    sdkMetricsAddress: c.WORKER_SDK_METRICS_ADDRESS,
+    pollers: c.WORKER_POLLERS,
     maxActivities: c.WORKER_MAX_ACTIVITIES,
     maxCachedRuns: c.WORKER_MAX_CACHED_RUNS,
+    versioning: { on: c.WORKER_VERSIONING === 'on', deployment: c.WORKER_DEPLOYMENT, buildId: c.WORKER_BUILD_ID },
     shutdownGraceMs: c.WORKER_SHUTDOWN_GRACE_SECONDS * 1_000,
     timeouts: {
       limitMs: c.RUN_TIME_LIMIT_SECONDS * 1_000,
@@ -85,10 +120,12 @@ export function readWorkerConfig(env: Record<string, string | undefined>): Worke
     },
     holdExpiryMs: c.HOLD_EXPIRY_HOURS * 3_600_000,
     dispatchPollMs: c.DISPATCH_POLL_SECONDS * 1_000,
+    companyLimit: c.DISPATCH_COMPANY_LIMIT,
     reconcileMs: c.RECONCILE_SECONDS * 1_000,
     contextTokens: c.RUN_CONTEXT_TOKENS,
     filePollMs: c.FILE_POLL_SECONDS * 1_000,
     logLevel: c.LOG_LEVEL,
+    tracing: wantsTracing(set),
   };
 }
 

@@ -1,5 +1,6 @@
-// Carries wakes to Temporal. Any number of dispatchers may run at once: rows another one holds are passed over.
+// Carries wakes to Temporal. Any number of dispatchers may run at once: they deliver in turn, and start side by side.
 
+import { context, propagation, ROOT_CONTEXT, trace } from '@opentelemetry/api';
 import { WorkflowExecutionAlreadyStartedError, type Client, type WorkflowClient } from '@temporalio/client';
 import { defineSearchAttributeKey, TypedSearchAttributes } from '@temporalio/common';
 import type { Db } from '../prisma/store/transaction';
@@ -25,6 +26,8 @@ export interface DispatcherDeps {
   readonly db: Db;
   readonly client: Client;
   readonly taskQueue: string;
+  /** Most runs that one company has in flight; its other wakes wait. No cap where none is named. */
+  readonly companyLimit?: number;
   /**
    * Asks Temporal to hand the first workflow task to the worker of this process in the answer to its start, which saves the
    * way through the task queue. Only over that worker's own connection.
@@ -43,7 +46,7 @@ export interface DispatchPass {
 
 /** One pass: takes the wakes that are due, pending or not yet acknowledged, and starts them all at once. */
 export async function dispatchOnce(deps: DispatcherDeps): Promise<DispatchPass> {
-  const wakes = await deliverWakes(deps.db, BATCH);
+  const wakes = await deliverWakes(deps.db, BATCH, deps.companyLimit);
   if (wakes.length === 0) return { started: 0, failed: 0, full: false };
   const outcomes = await Promise.all(wakes.map((wake) => start(deps, wake)));
   const started = wakes.filter((_, index) => outcomes[index]);
@@ -57,13 +60,26 @@ export async function dispatchOnce(deps: DispatcherDeps): Promise<DispatchPass> 
 
 async function start(deps: DispatcherDeps, wake: DeliveredWake): Promise<boolean> {
   try {
-    await startRun(deps.client.workflow, deps.taskQueue, wake, deps.eager);
+    await inTraceOf(wake, () => startRun(deps.client.workflow, deps.taskQueue, wake, deps.eager));
     return true;
   } catch (error) {
     if (error instanceof WorkflowExecutionAlreadyStartedError) return true;
     deps.onStartFailed(wake, error);
     return false;
   }
+}
+
+// The request that caused the wake has ended, perhaps in another process: its trace goes on by what the row carries. Does
+// nothing but start where nobody traces.
+async function inTraceOf<T>(wake: DeliveredWake, work: () => Promise<T>): Promise<T> {
+  if (wake.traceparent === null) return work();
+  const parent = propagation.extract(ROOT_CONTEXT, { traceparent: wake.traceparent });
+  const ids = { 'durable_room.wake': wake.id, 'durable_room.room': wake.roomId };
+  return context.with(parent, () =>
+    trace
+      .getTracer('durable-room')
+      .startActiveSpan('dispatch wake', { attributes: ids }, (span) => work().finally(() => span.end())),
+  );
 }
 
 /**

@@ -2,6 +2,7 @@
 
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import type { Registry } from 'prom-client';
 
 export interface HealthReport {
   readonly ready: boolean;
@@ -14,10 +15,11 @@ export interface HealthServer {
   stop(): Promise<void>;
 }
 
-/** Serves `/healthz` (the process answers) and `/readyz` (200 or 503 with the report). */
+/** Serves `/healthz` (the process answers), `/readyz` (200 or 503 with the report) and `/metrics` (for Prometheus). */
 export async function startHealthServer(
   at: { host: string; port: number },
   report: () => Promise<HealthReport>,
+  metrics: Registry,
 ): Promise<HealthServer> {
   const server: Server = createServer((request, response) => {
     const send = (status: number, body: unknown): void => {
@@ -26,6 +28,14 @@ export async function startHealthServer(
     };
     if (request.method !== 'GET') return send(405, { error: 'method not allowed' });
     if (request.url === '/healthz') return send(200, { alive: true });
+    if (request.url === '/metrics') {
+      metrics.metrics().then(
+        (text) => response.writeHead(200, { 'content-type': metrics.contentType }).end(text),
+        // Postgres is away: what stands in it can't be told.
+        () => send(503, { error: 'the metrics could not be read' }),
+      );
+      return;
+    }
     if (request.url !== '/readyz') return send(404, { error: 'not found' });
     report().then(
       (health) => send(health.ready ? 200 : 503, health),

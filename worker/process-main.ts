@@ -6,6 +6,7 @@ import { DefaultLogger, makeTelemetryFilterString, Runtime } from '@temporalio/w
 import { readWorkerConfig } from './config';
 import { startWorkerService, type Seams } from './service';
 import { connectTemporal } from './temporal';
+import type { WorkerTracing } from './tracing';
 
 /** Runs a worker process until it is told to stop; ends the process with 0, or with 1 when it could not go on. */
 export async function runWorkerProcess(
@@ -23,10 +24,15 @@ export async function runWorkerProcess(
     // The SDK's core writes through the same log, and not beside it.
     telemetryOptions: {
       logging: { forward: {}, filter: makeTelemetryFilterString({ core: 'WARN', other: 'ERROR' }) },
+      // Pollers, slots, cache and latencies, as the SDK's core counts them.
+      ...(config.sdkMetricsAddress === undefined
+        ? {}
+        : { metrics: { prometheus: { bindAddress: config.sdkMetricsAddress, countersTotalSuffix: true } } }),
     },
   });
   const temporal = await connectTemporal(environment);
-  const service = await startWorkerService(config, temporal, log, seams);
+  const tracing = config.tracing ? loadTracing() : undefined;
+  const service = await startWorkerService(config, temporal, log, seams, tracing);
   log.info({ queue: config.taskQueue, port: service.healthPort }, 'worker is running');
   process.send?.({ type: 'ready', port: service.healthPort });
 
@@ -37,6 +43,7 @@ export async function runWorkerProcess(
     void service
       .stop()
       .then(() => temporal.close())
+      .then(() => tracing?.stop())
       .catch((error: unknown) => log.error({ err: error }, 'stopping failed'))
       .finally(() => process.exit(code));
   };
@@ -47,4 +54,10 @@ export async function runWorkerProcess(
     log.fatal({ err: error }, 'the worker failed');
     stop(1);
   });
+}
+
+/** With it comes OpenTelemetry's SDK, half a second of loading that only those pay who want spans. */
+function loadTracing(): WorkerTracing {
+  const { startWorkerTracing } = require('./tracing') as typeof import('./tracing');
+  return startWorkerTracing();
 }

@@ -19,11 +19,14 @@ import { readFileOnce } from './file-loop';
 import { startHealthServer, type HealthReport } from './health';
 import { createKeyTester } from './key-tester';
 import { createLoop } from './loop';
+import { createWorkerMetrics } from './metrics';
 import { createParkedSweep } from './parked-sweep';
+import { executionIds, logRuns } from './run-log';
 import { RECONCILER_TIMES, reconcileOnce, type ReconcilerDeps } from './reconciler';
 import { requireSearchAttributes } from './search-attributes';
 import { deliverSignals, type SendSignal } from './signal-dispatcher';
 import type { Temporal } from './temporal';
+import type { WorkerTracing } from './tracing';
 
 /** A wake older than this, unstarted or unclaimed, is a health warning long before it is lost. */
 const OLD_WAKE_SECONDS = 30;
@@ -33,9 +36,6 @@ const OLD_WAKE_SECONDS = 30;
  * 10 s would be its longest part.
  */
 const STICKY_TIMEOUT = '2s';
-
-/** What this project is called among a cluster's worker deployments. */
-const DEPLOYMENT = 'durable-room';
 
 export interface WorkerService {
   readonly healthPort: number;
@@ -54,12 +54,24 @@ export interface Seams {
   readonly sinks?: WorkerOptions['sinks'];
 }
 
+/**
+ * AUTO_UPGRADE: a run's next task goes to the current version, so that an old one can be stopped at once, however long its
+ * runs are. They replay there, which the recorded histories prove.
+ */
+function deploymentOf({ on, deployment, buildId }: WorkerConfig['versioning'], bundle: WorkflowBundle) {
+  const version = { deploymentName: deployment, buildId: buildId ?? bundle.buildId };
+  return on
+    ? ({ version, useWorkerVersioning: true, defaultVersioningBehavior: 'AUTO_UPGRADE' } as const)
+    : ({ version, useWorkerVersioning: false } as const);
+}
+
 /** Starts a worker process's parts. @throws Error when Postgres, Temporal or the search attributes are not there */
 export async function startWorkerService(
   config: WorkerConfig,
   temporal: Temporal,
   log: Logger,
   seams: Seams = {},
+  tracing?: WorkerTracing,
 ): Promise<WorkerService> {
   await requireSearchAttributes(temporal);
   const database = await connectDatabase(config.databaseUrl, {
@@ -68,48 +80,55 @@ export async function startWorkerService(
     ...databaseTimeouts(config.timeouts.stepMs),
   });
   const db = database.prisma;
+  const metrics = createWorkerMetrics(db);
   const deps: ActivityDeps = {
     db,
     secretBox: createSecretBox(config.masterKeys),
-    requestReply,
+    requestReply: metrics.countRequests(requestReply),
     timeouts: config.timeouts,
     holdExpiryMs: config.holdExpiryMs,
     allowedModelHosts: config.allowedModelHosts,
     contextTokens: config.contextTokens,
-    logFailure: ({ activity, error }) => log.error({ activity, err: error }, 'activity failed'),
+    logFailure: ({ activity, run, error }) =>
+      log.error({ activity, run, ...executionIds(), err: error }, 'activity failed'),
+    onClaim: (ids) => log.info({ ...ids, ...executionIds() }, 'run claimed'),
   };
   const used = seams.deps?.(deps) ?? deps;
-  const activities = createActivities(used);
+  const activities = logRuns(metrics.countActivities(createActivities(used)), log);
   const { dataConverter } = temporal;
-  const bundle = seams.bundle ?? (await loadWorkflowBundle(dataConverter));
+  const bundle = seams.bundle ?? (await loadWorkflowBundle(dataConverter, tracing !== undefined));
   const worker = await Worker.create({
     connection: temporal.native,
     namespace: temporal.namespace,
     taskQueue: config.taskQueue,
     workflowBundle: bundle,
-    workerDeploymentOptions: {
-      version: { deploymentName: DEPLOYMENT, buildId: bundle.buildId },
-      useWorkerVersioning: false,
-    },
+    workerDeploymentOptions: deploymentOf(config.versioning, bundle),
     activities: seams.activities?.(activities) ?? activities,
     ...(dataConverter === undefined ? {} : { dataConverter }),
+    ...tracing?.worker,
     ...(seams.sinks === undefined ? {} : { sinks: seams.sinks }),
     shutdownGraceTime: config.shutdownGraceMs,
     maxCachedWorkflows: config.maxCachedRuns,
     maxConcurrentActivityTaskExecutions: config.maxActivities,
+    maxConcurrentWorkflowTaskPolls: config.pollers,
+    maxConcurrentActivityTaskPolls: config.pollers,
     stickyQueueScheduleToStartTimeout: STICKY_TIMEOUT,
   });
+  const starter = tracing?.traceClient(temporal.starter, temporal.native) ?? temporal.starter;
   const dispatcher = createLoop({
     intervalMs: config.dispatchPollMs,
     onError: (error) => log.error({ err: error }, 'dispatcher pass failed'),
     runOnce: async () => {
       const pass = await dispatchOnce({
         db,
-        client: temporal.starter,
-        eager: true,
+        client: starter,
+        // An eager start would give the run to this worker, whether or not its version is the current one.
+        eager: !config.versioning.on,
         taskQueue: config.taskQueue,
+        companyLimit: config.companyLimit,
         onStartFailed: (wake, error) => log.warn({ wake: wake.id, err: error }, 'start failed; it is repeated'),
       });
+      metrics.dispatched(pass);
       if (pass.started > 0) log.debug({ started: pass.started }, 'wakes started');
       return pass.full;
     },
@@ -195,7 +214,7 @@ export async function startWorkerService(
       },
     };
   };
-  const health = await startHealthServer(config.health, report);
+  const health = await startHealthServer(config.health, report, metrics.registry);
   const running = worker.run();
   dispatcher.start();
   signals.start();
@@ -214,6 +233,7 @@ export async function startWorkerService(
     if (worker.getState() === 'RUNNING') worker.shutdown();
     await running.catch(() => undefined);
     await health.stop();
+    metrics.stop();
     await database.close();
   };
   return { healthPort: health.port, running, stop: () => (stopping ??= stop()) };

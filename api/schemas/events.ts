@@ -90,3 +90,6 @@ export const eventsBody = z.union([
   eventBody,
   z.array(eventBody, batchSize).min(1, batchSize).max(BATCH_LIMIT, batchSize),
 ]);
+
+/** Each by itself, for who writes one kind only. */
+export { memory as memoryEvent, message as messageEvent, task as taskEvent, taskResponse as taskResponseEvent };

@@ -7,7 +7,7 @@ import type { RankedPage, RankedPageRequest, RankedKey } from '../../prisma/stor
 import { decodeCursor, decodeRankedCursor, encodeCursor, encodeRankedCursor, isSeq, type CursorKey } from '../cursors';
 import { oneOf } from './fields';
 
-const LIMIT_DEFAULT = 50;
+export const LIMIT_DEFAULT = 50;
 const LIMIT_MAX = 200;
 
 export const limit = z
@@ -16,6 +16,12 @@ export const limit = z
   .transform(Number)
   .default(LIMIT_DEFAULT)
   .meta({ type: 'integer', minimum: 1, maximum: LIMIT_MAX, default: LIMIT_DEFAULT });
+
+/** As `limit`, in a body. */
+export const limitField = z
+  .int(`a number from 1 to ${LIMIT_MAX}`)
+  .min(1, `a number from 1 to ${LIMIT_MAX}`)
+  .max(LIMIT_MAX, `a number from 1 to ${LIMIT_MAX}`);
 
 export function cursor(kind: CursorKey) {
   return z

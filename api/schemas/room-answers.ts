@@ -65,6 +65,17 @@ export const shownTask = z
   })
   .meta({ id: 'Task' });
 
+export const shownInbox = z
+  .object({
+    tasks: z
+      .array(shownTask)
+      .meta({ description: 'Open and sent to the agent, oldest first; all are in progress now.' }),
+    more_tasks: z.boolean().meta({ description: 'There are more, shown when some of these are answered.' }),
+    messages: z.array(shownMessage).meta({ description: 'Those that address the agent, after the cursor.' }),
+    next_cursor: z.string().meta({ description: 'Never null: with nothing new yet, it is where to look again.' }),
+  })
+  .meta({ id: 'Inbox' });
+
 const readableEntry = z
   .object({
     id: shownId('mem'),
@@ -282,7 +293,7 @@ export const pausedRoom = z
   })
   .meta({ id: 'PausedRoom', description: '`in_flight`: the runs that had begun, and go on.' });
 
-const postedEvent = z
+export const postedEvent = z
   .object({
     seq: z.int().min(1),
     event: shownId('evt'),

@@ -6,7 +6,7 @@ import { closedWhileWaiting } from './gates';
 import { newId } from './ids';
 import { closeLockedRun } from './closing';
 import { loadLockedRun } from './runs';
-import { startTask } from './tasks';
+import { startTasks } from './tasks';
 import { inSqlTransaction, type Db, type SqlTx } from './transaction';
 
 /** Which Temporal execution is asking. The run id comes from the activity's own context, never from an input. */
@@ -16,7 +16,14 @@ export interface Execution {
 }
 
 export type ClaimOutcome =
-  | { readonly kind: 'granted'; readonly runId: string; readonly onCrash: OnCrash; readonly timeLimitMs: number }
+  | {
+      readonly kind: 'granted';
+      readonly runId: string;
+      readonly wakeId: string;
+      readonly roomId: string;
+      readonly onCrash: OnCrash;
+      readonly timeLimitMs: number;
+    }
   /** Granted, and closed: at once because the wake's gates had shut, or earlier by somebody else. */
   | { readonly kind: 'closed'; readonly runId: string; readonly ending: Ending }
   | { readonly kind: 'refused'; readonly why: ClaimRefusal; readonly runId: string | null };
@@ -79,10 +86,11 @@ export async function claimMessage(
     if (facts.taskId !== null) {
       const draft = new RoomDraft(facts.roomId);
       const agent = { kind: 'agent', id: wake.agentId, name: facts.agentName, companyId: facts.companyId } as const;
-      await startTask(tx, draft, facts.taskId, agent);
+      await startTasks(tx, draft, [facts.taskId], agent);
       await draft.append(tx);
     }
-    return { kind: 'granted', runId, onCrash: facts.onCrash, timeLimitMs: limits.timeLimitMs };
+    const { wakeId, roomId, onCrash } = facts;
+    return { kind: 'granted', runId, wakeId, roomId, onCrash, timeLimitMs: limits.timeLimitMs };
   });
 }
 
@@ -176,9 +184,17 @@ async function meetClaim(
   wake: { agentId: string; messageId: string },
 ): Promise<ClaimOutcome> {
   const [held] = await tx.$queryRaw<
-    { runId: string; temporalRunId: string | null; onCrash: OnCrash; ending: Ending | null; timeLimitMs: number }[]
+    {
+      runId: string;
+      wakeId: string;
+      roomId: string;
+      temporalRunId: string | null;
+      onCrash: OnCrash;
+      ending: Ending | null;
+      timeLimitMs: number;
+    }[]
   >`
-    SELECT l.run_id AS "runId", l.temporal_run_id AS "temporalRunId", r.on_crash AS "onCrash", r.ending,
+    SELECT l.run_id AS "runId", r.wake_id AS "wakeId", r.room_id AS "roomId", l.temporal_run_id AS "temporalRunId", r.on_crash AS "onCrash", r.ending,
            r.time_limit_ms AS "timeLimitMs"
     FROM agent_run_locks l JOIN runs r ON r.id = l.run_id
     WHERE l.agent_id = ${wake.agentId} AND l.message_id = ${wake.messageId}`;
@@ -187,7 +203,8 @@ async function meetClaim(
     await tx.$executeRaw`UPDATE runs SET fenced_count = fenced_count + 1 WHERE id = ${held.runId}`;
     return { kind: 'refused', why: 'already_claimed', runId: held.runId };
   }
-  return held.ending !== null
-    ? { kind: 'closed', runId: held.runId, ending: held.ending }
-    : { kind: 'granted', runId: held.runId, onCrash: held.onCrash, timeLimitMs: held.timeLimitMs };
+  const { runId, wakeId, roomId, onCrash, ending, timeLimitMs } = held;
+  return ending !== null
+    ? { kind: 'closed', runId, ending }
+    : { kind: 'granted', runId, wakeId, roomId, onCrash, timeLimitMs };
 }

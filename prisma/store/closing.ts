@@ -5,7 +5,7 @@ import { computeEnding, type CloseReason, type RequestRecord, type StepRecord } 
 import type { HoldRecord } from '../../workflows/policy/next-move';
 import { declaredKinds, planSteps, type Step } from '../../workflows/policy/steps';
 import { settlement } from './budgets';
-import type { RoomDraft } from './draft';
+import { WAKES_CHANNEL, type RoomDraft } from './draft';
 import { loadHolds, supersedeHeldActions } from './held-actions';
 import type { LockedRun } from './runs';
 import type { SqlTx } from './transaction';
@@ -70,7 +70,9 @@ export async function closeLockedRun(
                     parked_ms = parked_ms + coalesce(extract(epoch FROM clock_timestamp() - parked_at) * 1000, 0)::bigint,
                     cancelled_by = ${cancelled?.by ?? null}, cancel_reason = ${cancelled?.why ?? null},
                     retry_at = ${ending === 'busy' ? requests.retryAt : null}
-    WHERE id = ${run.id}`;
+    WHERE id = ${run.id}
+    RETURNING CASE WHEN EXISTS (SELECT FROM wakes w WHERE w.company_id = ${run.companyId} AND w.state = 'pending')
+              THEN pg_notify(${WAKES_CHANNEL}, '')::text END`;
   const posted = done.find((record) => record.key === 'reply')?.effectId ?? null;
   draft.addEvent({
     type: 'run_ended',

@@ -4,7 +4,9 @@
 import type { MemoryCategory, MemoryVisibility, SuppressedReason, TaskPriority } from '../../workflows/contract';
 import type { SqlTx } from './transaction';
 import { newId } from './ids';
+import { observe } from './observations';
 import { noteNews } from './room-hints';
+import { currentTraceparent } from './trace-context';
 
 /** The channel on which the dispatcher hears that wakes are pending. A hint: the table is the truth. */
 export const WAKES_CHANNEL = 'durable_room_wakes';
@@ -211,8 +213,10 @@ export class RoomDraft {
              run_id text)
       ),
       new_wakes AS (
-        INSERT INTO wakes (id, agent_id, message_id, room_id, company_id, task_id, hop, state, reason, created_at)
-        SELECT x.id, x.agent_id, x.message_id, room.id, x.company_id, x.task_id, x.hop, x.state, x.reason, room.at
+        INSERT INTO wakes (id, agent_id, message_id, room_id, company_id, task_id, hop, state, reason, traceparent,
+                           created_at)
+        SELECT x.id, x.agent_id, x.message_id, room.id, x.company_id, x.task_id, x.hop, x.state, x.reason,
+               j->>'traceparent', room.at
         FROM room, input, jsonb_to_recordset(j->'wakes') AS x(id text, agent_id text, message_id text,
              company_id text, task_id text, hop int, state text, reason text)
       )
@@ -220,8 +224,18 @@ export class RoomDraft {
       FROM appended`;
     if (appended.length !== rows.events.length) throw new Error('room events were appended to no room');
     noteNews(tx, this.roomId);
+    this.tell();
     const byId = new Map(appended.map(({ id, seq, at }) => [id, { id, seq, at }]));
     return this.events.map((event) => byId.get(event.id) as AppendedEvent);
+  }
+
+  private tell(): void {
+    for (const { type, data } of this.events) {
+      observe({ kind: 'room_event', type });
+      if (type === 'run_ended') observe({ kind: 'run_ended', ending: String(data['ending']) });
+    }
+    for (const { reason } of this.wakes)
+      observe(reason === null ? { kind: 'wake_pending' } : { kind: 'wake_suppressed', reason });
   }
 
   // What was staged, as the columns of its tables.
@@ -280,6 +294,7 @@ export class RoomDraft {
         visibility: entry.visibility,
         run_id: entry.runId,
       })),
+      traceparent: this.wakes.length === 0 ? null : currentTraceparent(),
       wakes: this.wakes.map((wake) => ({
         id: wake.id,
         agent_id: wake.agentId,

@@ -188,6 +188,25 @@ export async function listMessages(
   return { rows: rows.map(resourceOf), next };
 }
 
+/** A room's messages that address one agent, by their place in it, after a number; and the number after which to go on. */
+export async function listMessagesTo(
+  reader: Reader,
+  roomId: string,
+  agentId: string,
+  page: { readonly after: bigint; readonly limit: number },
+): Promise<{ messages: Record<string, unknown>[]; lastSeq: bigint }> {
+  const addressed = await reader.messageAddressee.findMany({
+    where: { roomId, agentId, seq: { gt: page.after } },
+    orderBy: { seq: 'asc' },
+    include: { message: { include: { addressees: { orderBy: { agentId: 'asc' } } } } },
+    take: page.limit,
+  });
+  return {
+    messages: addressed.map(({ message }) => resourceOf(message)),
+    lastSeq: addressed.at(-1)?.seq ?? page.after,
+  };
+}
+
 /** @throws NotFound when this room has no such message */
 export async function loadMessage(reader: Reader, roomId: string, messageId: string): Promise<Record<string, unknown>> {
   const message = await reader.message.findUnique({

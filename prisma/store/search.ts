@@ -9,7 +9,7 @@ import type { PageRequest } from './paging';
 import { inSqlTransaction, sqlStateOf, type Db, type SqlTx } from './transaction';
 
 /** A search ranks this many of the newest rows that match: ranking every row would grow with the room. */
-export const CANDIDATES_LIMIT = 200;
+export const CANDIDATES_LIMIT = 100;
 
 /** Rows that the walk passes for each one wanted: a word that is rarer than this is found through the index. */
 const WALK = 50;

@@ -193,12 +193,19 @@ export async function judgeTask(
   return { taskId: task.id, eventId };
 }
 
-/** Moves a pending task to in_progress and stages the event, once; does nothing to any other task. */
-export async function startTask(tx: SqlTx, draft: RoomDraft, taskId: string, agent: Author): Promise<void> {
-  const [started] = await tx.$queryRaw<Task[]>`
-    UPDATE tasks SET state = 'in_progress' WHERE id = ${taskId} AND state = 'pending' RETURNING ${TASK_COLUMNS}`;
-  if (!started) return;
-  draft.addEvent({ type: 'task_started', author: agent, subjectId: taskId, data: taskResource(started) });
+/** Moves those of some tasks that are pending to in_progress and stages the events, once; does nothing to any other task. */
+export async function startTasks(
+  tx: SqlTx,
+  draft: RoomDraft,
+  taskIds: readonly string[],
+  agent: Author,
+): Promise<void> {
+  const started = await tx.$queryRaw<Task[]>`
+    UPDATE tasks SET state = 'in_progress' WHERE id = ANY(${[...taskIds]}::text[]) AND state = 'pending'
+    RETURNING ${TASK_COLUMNS}`;
+  for (const task of started.sort((a, b) => (a.id < b.id ? -1 : 1))) {
+    draft.addEvent({ type: 'task_started', author: agent, subjectId: task.id, data: taskResource(task) });
+  }
 }
 
 /** A task as the API and the feed show it. */
@@ -256,9 +263,12 @@ export async function loadTask(reader: Reader, roomId: string, taskId: string): 
   return task;
 }
 
+/** Of a task that its recipient has not answered. */
+export const OPEN_TASK_STATES = ['pending', 'in_progress'] as const;
+
 /** True while the recipient has not answered. */
 export function isOpen(task: { state: string }): boolean {
-  return task.state === 'pending' || task.state === 'in_progress';
+  return OPEN_TASK_STATES.some((state) => state === task.state);
 }
 
 /** Locks those of a room's tasks that are named, in their one order. For who will lock more than one. */

@@ -1,14 +1,15 @@
 // Wakes: the outbox. A wake is delivered by a guarded update before its workflow is started; a start that fails or
 // whose dispatcher dies is due again within seconds.
 //
-//   pending ──gates, allowance, budget──▶ delivered ──claim──▶ claimed
+//   pending ──a place, gates, allowance, budget──▶ delivered ──claim──▶ claimed
 //      └──a gate is shut──▶ suppressed (final)
 
 import type { SuppressedReason } from '../../workflows/contract';
 import { findOverBudget, isBudgeted, lockBudgets, type BudgetFacts } from './budgets';
-import { RoomDraft } from './draft';
+import { RoomDraft, WAKES_CHANNEL } from './draft';
 import { shutGate, type GateFacts } from './gates';
 import { stageSuppressed } from './messages';
+import { observe } from './observations';
 import { inSqlTransaction, type Db, type SqlTx } from './transaction';
 
 /** A wake whose workflow is to be started. */
@@ -18,6 +19,8 @@ export interface DeliveredWake {
   readonly messageId: string;
   readonly roomId: string;
   readonly companyId: string;
+  /** W3C trace context of what caused it, or null where nobody traces. */
+  readonly traceparent: string | null;
 }
 
 interface DueWake extends DeliveredWake, Omit<GateFacts, 'allowance' | 'budgetUsedUp'>, BudgetFacts {
@@ -30,36 +33,28 @@ const START_LEASE_SECONDS = 5;
 /** How long after its start a wake that nobody claimed is looked at by the reconciler. */
 const UNCLAIMED_GRACE_SECONDS = 20;
 
+/** The class of the dispatchers' advisory lock, apart from that of budgets. */
+const DELIVERY_LOCK = 7_306_111;
+
+/** More than a company can have in flight: no cap. */
+const NO_CAP = 2_147_483_647;
+
 /**
  * Delivers up to `limit` pending wakes and returns those whose workflow is to be started now, with those delivered
  * earlier whose start was not acknowledged in time.
  *
- * Wakes locked by another dispatcher are passed over. Gates are checked, the allowance is spent, budgets are reserved and
- * `delivered` is written in one transaction, before anything is started; each wake is leased to this caller for a few
- * seconds.
+ * A company has at most `companyLimit` runs in flight (delivered, not ended and not parked); its other wakes stay pending until one
+ * ends. Companies take turns, the one with the fewest in flight first, so that a wake waits for its own company's only.
+ * Gates are checked, the allowance is spent, budgets are reserved and `delivered` is written in one transaction, before
+ * anything is started; each wake is leased to this caller for a few seconds.
  */
-export async function deliverWakes(db: Db, limit: number): Promise<DeliveredWake[]> {
+export async function deliverWakes(db: Db, limit: number, companyLimit: number = NO_CAP): Promise<DeliveredWake[]> {
   return inSqlTransaction(db, async (tx) => {
-    const due = await tx.$queryRaw<DueWake[]>`
-      SELECT w.id, w.agent_id AS "agentId", w.message_id AS "messageId", w.room_id AS "roomId",
-             w.company_id AS "companyId", w.state, w.hop, r.hop_limit AS "hopLimit",
-             r.closed_at IS NOT NULL AS "roomClosed", r.paused_at IS NOT NULL AS "roomPaused",
-             m.left_at IS NULL AS "isMember", ra.removed_at IS NULL AS "onRoster",
-             a.paused_at IS NOT NULL AS "agentPaused", c.suspended_at IS NOT NULL AS "companySuspended",
-             (k.id IS NULL OR k.revoked_at IS NOT NULL OR k.rejected_version IS NOT DISTINCT FROM k.version)
-               AS "keyRejected",
-             a.tokens_per_day AS "agentTokensPerDay", c.tokens_per_day AS "companyTokensPerDay",
-             a.tokens_per_run AS "tokensPerRun"
-      FROM wakes w
-      JOIN rooms r ON r.id = w.room_id
-      JOIN agents a ON a.id = w.agent_id
-      JOIN companies c ON c.id = w.company_id
-      JOIN room_members m ON m.room_id = w.room_id AND m.company_id = w.company_id
-      JOIN room_agents ra ON ra.room_id = w.room_id AND ra.agent_id = w.agent_id
-      LEFT JOIN model_keys k ON k.id = a.model_key_id
-      WHERE (w.state = 'pending' OR w.state = 'delivered') AND w.started_at IS NULL AND w.due_at <= clock_timestamp()
-      ORDER BY w.due_at LIMIT ${limit}
-      FOR NO KEY UPDATE OF w SKIP LOCKED`;
+    // Where there is a cap, dispatchers deliver one after the other, for a few milliseconds: two that count at the same time
+    // would both fill the same places. Sent together with the statement that counts, which so reads what the one before
+    // has committed.
+    const locking = companyLimit < NO_CAP && tx.$executeRaw`SELECT pg_advisory_xact_lock(${DELIVERY_LOCK}::int, 0)`;
+    const [, due] = await Promise.all([locking, takeDueWakes(tx, limit, companyLimit)]);
     if (due.length === 0) return [];
     const pending = due.filter((wake) => wake.state === 'pending');
     const suppressed = pending.flatMap((wake): Suppressed[] => {
@@ -106,7 +101,7 @@ export async function takeUnclaimedWakes(
       ORDER BY due_at LIMIT ${limit} FOR NO KEY UPDATE SKIP LOCKED
     )
     RETURNING id, agent_id AS "agentId", message_id AS "messageId", room_id AS "roomId", company_id AS "companyId",
-              extract(epoch FROM clock_timestamp() - delivered_at)::float8 AS "ageSeconds"`;
+              traceparent, extract(epoch FROM clock_timestamp() - delivered_at)::float8 AS "ageSeconds"`;
 }
 
 /** Sends a delivered wake back to be started again: Temporal no longer knows its workflow. */
@@ -123,6 +118,58 @@ export async function oldestWaits(db: Db): Promise<{ pendingSeconds: number | nu
            (SELECT extract(epoch FROM clock_timestamp() - min(delivered_at))::float8 FROM wakes
             WHERE state = 'delivered') AS "unclaimedSeconds"`;
   return row ?? { pendingSeconds: null, unclaimedSeconds: null };
+}
+
+// Which companies have pending wakes is found by stepping over the index, one look a company; how many runs each has in
+// flight, by two counts of at most `companyLimit` rows. A thousand wakes that wait for a place cost nothing here.
+function takeDueWakes(tx: SqlTx, limit: number, companyLimit: number): Promise<DueWake[]> {
+  return tx.$queryRaw<DueWake[]>`
+    WITH RECURSIVE waiting AS (
+      (SELECT company_id FROM wakes WHERE state = 'pending' ORDER BY company_id LIMIT 1)
+      UNION ALL
+      SELECT (SELECT w.company_id FROM wakes w WHERE w.state = 'pending' AND w.company_id > waiting.company_id
+              ORDER BY w.company_id LIMIT 1)
+      FROM waiting WHERE waiting.company_id IS NOT NULL
+    ), flight AS MATERIALIZED (
+      SELECT company_id,
+             (SELECT count(*) FROM (SELECT FROM wakes d WHERE d.company_id = waiting.company_id AND d.state = 'delivered'
+                                    LIMIT ${companyLimit}::int) AS delivered)
+             + (SELECT count(*) FROM (SELECT FROM runs r WHERE r.company_id = waiting.company_id AND r.state = 'open'
+                                        AND r.parked_at IS NULL LIMIT ${companyLimit}::int) AS open) AS runs
+      FROM waiting WHERE company_id IS NOT NULL
+    ), next AS MATERIALIZED (
+      SELECT w.id, flight.runs + w.place AS turn, w.due_at
+      FROM flight CROSS JOIN LATERAL (
+        SELECT p.id, p.due_at, row_number() OVER (ORDER BY p.due_at, p.id) AS place FROM (
+          SELECT id, due_at FROM wakes
+          WHERE state = 'pending' AND company_id = flight.company_id AND due_at <= clock_timestamp()
+          ORDER BY due_at, id LIMIT least(greatest(${companyLimit}::int - flight.runs, 0), ${limit}::int)) AS p
+      ) AS w
+      UNION ALL
+      SELECT id, 0, due_at FROM wakes
+      WHERE state = 'delivered' AND started_at IS NULL AND due_at <= clock_timestamp()
+      ORDER BY turn, due_at LIMIT ${limit}::int
+    )
+    SELECT w.id, w.agent_id AS "agentId", w.message_id AS "messageId", w.room_id AS "roomId",
+           w.company_id AS "companyId", w.traceparent, w.state, w.hop, r.hop_limit AS "hopLimit",
+           r.closed_at IS NOT NULL AS "roomClosed", r.paused_at IS NOT NULL AS "roomPaused",
+           m.left_at IS NULL AS "isMember", ra.removed_at IS NULL AS "onRoster",
+           a.paused_at IS NOT NULL AS "agentPaused", c.suspended_at IS NOT NULL AS "companySuspended",
+           (k.id IS NULL OR k.revoked_at IS NOT NULL OR k.rejected_version IS NOT DISTINCT FROM k.version)
+             AS "keyRejected",
+           a.tokens_per_day AS "agentTokensPerDay", c.tokens_per_day AS "companyTokensPerDay",
+           a.tokens_per_run AS "tokensPerRun"
+    FROM next
+    JOIN wakes w ON w.id = next.id
+    JOIN rooms r ON r.id = w.room_id
+    JOIN agents a ON a.id = w.agent_id
+    JOIN companies c ON c.id = w.company_id
+    JOIN room_members m ON m.room_id = w.room_id AND m.company_id = w.company_id
+    JOIN room_agents ra ON ra.room_id = w.room_id AND ra.agent_id = w.agent_id
+    LEFT JOIN model_keys k ON k.id = a.model_key_id
+    WHERE (w.state = 'pending' OR w.state = 'delivered') AND w.started_at IS NULL
+    ORDER BY next.turn, next.due_at
+    FOR NO KEY UPDATE OF w SKIP LOCKED`;
 }
 
 type Suppressed = DueWake & { reason: SuppressedReason };
@@ -177,13 +224,16 @@ async function lockRooms(tx: SqlTx, wakes: readonly DueWake[]): Promise<Map<stri
 async function suppressWakes(tx: SqlTx, suppressed: readonly Suppressed[]): Promise<void> {
   if (suppressed.length === 0) return;
   const rows = JSON.stringify(suppressed.map(({ id, reason }) => ({ id, reason })));
+  // These took their company's places of this pass and use none: dispatchers look again at once for those behind them.
   await tx.$executeRaw`
     UPDATE wakes SET state = 'suppressed', reason = x.reason
-    FROM jsonb_to_recordset(${rows}::jsonb) AS x(id text, reason text) WHERE wakes.id = x.id`;
+    FROM jsonb_to_recordset(${rows}::jsonb) AS x(id text, reason text) WHERE wakes.id = x.id
+    RETURNING pg_notify(${WAKES_CHANNEL}, '')::text`;
   const rooms = [...new Set(suppressed.map((wake) => wake.roomId))].sort();
   for (const roomId of rooms) {
     const draft = new RoomDraft(roomId);
     for (const wake of suppressed) if (wake.roomId === roomId) stageSuppressed(draft, wake);
     await draft.append(tx);
   }
+  for (const { reason } of suppressed) observe({ kind: 'wake_suppressed', reason });
 }

@@ -1,8 +1,8 @@
-// `npm run bench`: what a run costs, and how it compares. `--quick` for less than a minute, `--json FILE` for all numbers,
-// `--parked N` for another number of runs that wait, `--no-room-size` without the large room, `--only-room-size` with nothing else.
+// `npm run bench`: what a run costs, and how it compares. `--quick` for about a minute, `--json FILE` for all numbers,
+// `--parked N` for another number of runs that wait, `--no-room-size` without the large room, `--only fairness`, `--only room-size` for that part alone, `--only settings` for
+// what a worker's settings cost.
 //
-//   start everything → warm up → idle → wake to reply → per run → runs a second → API → parked runs → a large room → print →
-//   stop everything
+//   start everything → warm up → idle → wake to reply → per run → runs a second → API → parked runs → fairness → a large room → print → stop
 //
 // Exit code 0 when it measured, whatever the numbers are; 1 when it could not; 130 when it was interrupted.
 
@@ -10,14 +10,16 @@ import { writeFile } from 'node:fs/promises';
 import { parseArgs } from 'node:util';
 import { measureApiEvents } from './api-events';
 import { driveBare, driveRun } from './drive';
+import { createFairnessDatabases, measureFairness } from './fairness';
 import { startGround, type Ground } from './ground';
 import { measureLatency } from './latency';
 import { describeMachine, readVersions } from './machine';
 import { measureParked } from './parked';
 import { measureIdle, measurePerRun } from './per-run';
 import { createProgress, type Progress } from './progress';
-import { print, printRoomSizes, toJson, type Measured } from './report';
-import { measureRoomSize } from './room-size';
+import { print, printFairness, printRoomSizes, printSettings, toJson, type Measured } from './report';
+import { createSettingsDatabases, measureSettings } from './settings';
+import { measureRoomSize, type RoomSizes } from './room-size';
 import { startSides } from './sides';
 import { measureThroughput } from './throughput';
 
@@ -31,6 +33,9 @@ interface Scale {
   readonly apiMs: number;
   readonly parked: number;
   readonly roomSize: { readonly messages: number; readonly memory: number; readonly rounds: number };
+  /** Measured only when asked for: its runs are no part of the comparison. */
+  readonly settings: { readonly runs: number };
+  readonly fairness: { readonly flood: number; readonly samples: number };
 }
 
 const WHOLE: Scale = {
@@ -42,6 +47,8 @@ const WHOLE: Scale = {
   apiMs: 5_000,
   parked: 1_000,
   roomSize: { messages: 1_000_000, memory: 100_000, rounds: 60 },
+  settings: { runs: 200 },
+  fairness: { flood: 1_000, samples: 10 },
 };
 
 const QUICK: Scale = {
@@ -53,6 +60,8 @@ const QUICK: Scale = {
   apiMs: 2_000,
   parked: 50,
   roomSize: { messages: 20_000, memory: 10_000, rounds: 20 },
+  settings: { runs: 60 },
+  fairness: { flood: 200, samples: 3 },
 };
 
 const IN_FLIGHT = 50;
@@ -63,8 +72,8 @@ async function main(): Promise<number> {
       quick: { type: 'boolean', default: false },
       json: { type: 'string' },
       parked: { type: 'string' },
+      only: { type: 'string' },
       'no-room-size': { type: 'boolean', default: false },
-      'only-room-size': { type: 'boolean', default: false },
     },
   });
   const chosen = values.quick ? QUICK : WHOLE;
@@ -92,19 +101,18 @@ async function main(): Promise<number> {
       signal: abort.signal,
     });
     ground = await starting;
-    const { rounds, ...size } = scale.roomSize;
-    const large = { ...size, passages: size.memory };
-    const all = values['only-room-size']
-      ? null
-      : await Promise.race([aborted, measure(ground, scale, progress, startedAt)]);
-    const sizes = values['no-room-size']
-      ? null
-      : await Promise.race([aborted, measureRoomSize(ground, large, rounds, progress)]);
+    if (values.only !== undefined) {
+      const part = await Promise.race([aborted, measureOnly(values.only, ground, scale, progress, say)]);
+      if (values.json !== undefined) await writeFile(values.json, `${JSON.stringify(part, null, 2)}\n`);
+      return 0;
+    }
+    const measured = await Promise.race([aborted, measure(ground, scale, progress, startedAt)]);
+    const sizes = values['no-room-size'] ? null : await Promise.race([aborted, measureRooms(ground, scale, progress)]);
     progress.stop();
-    if (all !== null) print(all, say);
+    print(measured, say);
     if (sizes !== null) printRoomSizes(sizes, say);
     if (values.json !== undefined) {
-      const numbers = { ...(all !== null && toJson(all)), ...(sizes !== null && { room_size: sizes }) };
+      const numbers = { ...toJson(measured), ...(sizes !== null && { room_size: sizes }) };
       await writeFile(values.json, `${JSON.stringify(numbers, null, 2)}\n`);
       say(`all numbers: ${values.json}`);
     }
@@ -121,6 +129,45 @@ async function main(): Promise<number> {
     await ground?.stop();
     progress.stop();
   }
+}
+
+/** One part by itself. */
+async function measureOnly(
+  part: string,
+  ground: Ground,
+  scale: Scale,
+  progress: Progress,
+  say: (line: string) => void,
+): Promise<Record<string, unknown>> {
+  switch (part) {
+    case 'fairness': {
+      await createFairnessDatabases(ground);
+      const fairness = await measureFairness(ground, scale.fairness, progress);
+      progress.stop();
+      printFairness(fairness, say);
+      return { fairness };
+    }
+    case 'settings': {
+      await createSettingsDatabases(ground);
+      const settings = await measureSettings(ground, scale.settings.runs, progress);
+      progress.stop();
+      printSettings(settings, say);
+      return { settings };
+    }
+    case 'room-size': {
+      const sizes = await measureRooms(ground, scale, progress);
+      progress.stop();
+      printRoomSizes(sizes, say);
+      return { room_size: sizes };
+    }
+    default:
+      throw new Error('--only fairness, room-size or settings');
+  }
+}
+
+function measureRooms(ground: Ground, { roomSize }: Scale, progress: Progress): Promise<RoomSizes> {
+  const { rounds, ...size } = roomSize;
+  return measureRoomSize(ground, { ...size, passages: size.memory }, rounds, progress);
 }
 
 class Interrupted extends Error {
@@ -141,6 +188,7 @@ async function measure(ground: Ground, scale: Scale, progress: Progress, started
   const throughput = await measureThroughput(ground, sides, { ...scale.throughput, inFlight: IN_FLIGHT }, progress);
   const apiEvents = await measureApiEvents(ground, sides, scale.apiMs, progress);
   const parked = await measureParked(ground, scale.parked, scale.idleSeconds, progress);
+  const fairness = await measureFairness(ground, scale.fairness, progress);
   return {
     machine: describeMachine(),
     versions: await readVersions(ground),
@@ -150,6 +198,7 @@ async function measure(ground: Ground, scale: Scale, progress: Progress, started
     idle,
     apiEvents,
     parked,
+    fairness,
     seconds: (Date.now() - startedAt) / 1_000,
   };
 }

@@ -1,11 +1,13 @@
 // What was measured, for people and as JSON.
 
 import type { ApiEvents } from './api-events';
+import type { Fairness } from './fairness';
 import type { Latency } from './latency';
 import type { Machine } from './machine';
 import type { Parked } from './parked';
 import type { Idle, PerRun } from './per-run';
 import type { RoomSizes } from './room-size';
+import type { SettingsResult } from './settings';
 import type { SideName } from './sides';
 import { round } from './statistics';
 import type { Throughput } from './throughput';
@@ -20,6 +22,7 @@ export interface Measured {
   readonly idle: Idle;
   readonly apiEvents: readonly ApiEvents[];
   readonly parked: Parked;
+  readonly fairness: Fairness;
   readonly seconds: number;
 }
 
@@ -34,7 +37,7 @@ const GOALS = {
 } as const;
 
 export function toJson(measured: Measured): Record<string, unknown> {
-  const { machine, versions, latency, throughput, perRun, idle, apiEvents, parked, seconds } = measured;
+  const { machine, versions, latency, throughput, perRun, idle, apiEvents, parked, fairness, seconds } = measured;
   const { activities, history_events, history_bytes, statements } = perRun.ours;
   return {
     machine,
@@ -45,12 +48,13 @@ export function toJson(measured: Measured): Record<string, unknown> {
     },
     per_run: { activities, history_events, history_bytes, statements },
     parked,
+    fairness,
     raw: { wake_to_reply: latency, throughput, per_run: perRun, idle, api_events: apiEvents, seconds },
   };
 }
 
 export function print(measured: Measured, say: (line: string) => void): void {
-  const { machine, versions, latency, throughput, perRun, idle, apiEvents } = measured;
+  const { machine, versions, latency, throughput, perRun, idle, apiEvents, fairness } = measured;
   say('');
   say(`${machine.cpu}, ${machine.cores} cores, ${machine.memory_gb} GB, ${machine.platform}`);
   say(
@@ -166,6 +170,7 @@ export function print(measured: Measured, say: (line: string) => void): void {
     `  all decided at once: carried out within ${parked.decided_and_done_seconds} s, ${parked.carried_out} once, ` +
       `${parked.carried_out_twice} more than once`,
   );
+  printFairness(fairness, say);
   say('');
   const idleCpu = idle.cpu_ms_per_second;
   say(
@@ -195,6 +200,29 @@ export function printRoomSizes({ small, large, fill_seconds, reads }: RoomSizes,
       one.ratio,
       one.ratio <= ROOM_SIZE_LIMIT ? 'met' : 'missed',
     ]),
+  ]);
+}
+
+export function printFairness({ flood, capped, uncapped }: Fairness, say: (line: string) => void): void {
+  say('');
+  say(`Fairness: one company posts ${flood} messages at once, another a single one, several times over`);
+  table(say, [
+    ['runs in flight of a company', "flood's runs before the reply: median", 'most', 'ms to the reply: most'],
+    ...[capped, uncapped].map((one, index) => [
+      index === 0 ? `${one.company_limit}, the default` : 'no cap',
+      one.median_runs_between,
+      Math.max(...one.runs_between),
+      Math.max(...one.reply_ms),
+    ]),
+  ]);
+}
+
+export function printSettings(settings: readonly SettingsResult[], say: (line: string) => void): void {
+  say('');
+  say('Settings of a worker, one changed at a time');
+  table(say, [
+    ['', 'runs/s', 'worker MB'],
+    ...settings.map(({ name, runs_per_second, memory_mb }) => [name, runs_per_second, memory_mb]),
   ]);
 }
 

@@ -143,6 +143,7 @@ async function serve(
     providers: new Map(),
     allowedModelHosts: [],
     prices: new Map(),
+    requestsPerMinute: 1_000_000,
     fileLimitBytes: 1,
     searchLimitMs: 2_000,
     log: pino({ level: 'silent' }),

@@ -31,7 +31,12 @@ export interface BenchRoom {
 }
 
 /** Makes the company, the room and its agent. `apiUrl`: null where messages are posted through the store only. */
-export async function createRoom(ground: Ground, database: string, apiUrl: string | null): Promise<BenchRoom> {
+export async function createRoom(
+  ground: Ground,
+  database: string,
+  apiUrl: string | null,
+  company = 'larkspur',
+): Promise<BenchRoom> {
   const connected = await connectDatabase(ground.urlOf(database), {
     poolSize: 4,
     lockTimeoutMs: 5_000,
@@ -41,7 +46,7 @@ export async function createRoom(ground: Ground, database: string, apiUrl: strin
   });
   ground.atEnd(() => connected.close());
   const db = connected.prisma;
-  const { companyId, roomId } = await seed(db, ground);
+  const { companyId, roomId } = await seed(db, ground, company);
   const author: Author = { kind: 'person', id: newId('key'), name: 'Ada', companyId };
 
   const post = (count: number): Promise<string> =>
@@ -83,12 +88,18 @@ export async function createRoom(ground: Ground, database: string, apiUrl: strin
   };
 }
 
-async function seed(db: Db, ground: Ground): Promise<{ companyId: string; roomId: string }> {
+async function seed(db: Db, ground: Ground, company: string): Promise<{ companyId: string; roomId: string }> {
   const companyId = newId('co');
-  await db.company.create({ data: { id: companyId, slug: 'larkspur', name: 'Larkspur' } });
+  await db.company.create({ data: { id: companyId, slug: company, name: company } });
   const roomId = newId('room');
   await db.room.create({
-    data: { id: roomId, slug: 'launch', name: 'Launch', hostCompanyId: companyId, runAllowance: RUN_ALLOWANCE },
+    data: {
+      id: roomId,
+      slug: `launch-${company}`,
+      name: 'Launch',
+      hostCompanyId: companyId,
+      runAllowance: RUN_ALLOWANCE,
+    },
   });
   await db.roomMember.create({ data: { roomId, companyId, role: 'host' } });
   const keyId = newId('mk');

@@ -5,6 +5,7 @@ import { randomBytes } from 'node:crypto';
 import { join } from 'node:path';
 import type pg from 'pg';
 import { BUNDLE_VARIABLE, writeBenchBundle } from './bench-bundle';
+import { createFairnessDatabases } from './fairness';
 import type { Ground } from './ground';
 import type { BenchProcess } from './processes';
 import { createRoom, type BenchRoom } from './room';
@@ -43,6 +44,7 @@ export async function startSides(ground: Ground): Promise<Sides> {
   // The first is migrated, the others are its copies: made before anybody connects to it.
   for (const name of ['ours', 'seven', 'bare'] as const) await ground.createDatabase(databaseOf(name));
   await ground.createDatabase(PARKED_DATABASE);
+  await createFairnessDatabases(ground);
   const bundle = join(ground.folder, 'bundle.js');
   await writeBenchBundle(bundle);
   const [ours, seven, bare, api] = await Promise.all([
@@ -80,6 +82,8 @@ async function startSide(ground: Ground, name: SideName, main: string, env: Reco
     DATABASE_URL: ground.urlOf(database, 'bench_worker'),
     TASK_QUEUE: taskQueue,
     WORKER_PORT: '0',
+    // One company is the whole load, and what is measured is a run.
+    DISPATCH_COMPANY_LIMIT: '1000',
     ...env,
   });
   return { name, database, taskQueue, worker, sql: await ground.connect(database) };

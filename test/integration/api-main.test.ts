@@ -3,7 +3,8 @@
 import { spawn, type ChildProcess } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
-import { request } from 'node:http';
+import { createServer, request } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import type { Readable } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -199,3 +200,38 @@ test('a port that is taken is an error', async () => {
   running.child.kill('SIGTERM');
   expect(await running.exited).toBe(0);
 });
+
+describe('metrics', () => {
+  test('are served on a port of their own, by the template of a route, and nowhere else', async () => {
+    const port = await freePort();
+    const api = await start({ API_METRICS_PORT: String(port), OPERATOR_KEY: 'o'.repeat(40) });
+    const client = createClient(api.url, 'o'.repeat(40));
+    await expectStatus(200, client.get('/v1/companies'));
+    await expectStatus(404, client.get('/v1/companies/co_01h2xcejqtf2nbrexx3vqjhp41'));
+    await expectStatus(404, client.get('/metrics'));
+    const text = await (await fetch(`http://127.0.0.1:${port}/metrics`)).text();
+    const countOf = (labels: string) =>
+      text.match(new RegExp(`durable_room_http_request_seconds_count{${labels}} (\\d+)`))?.[1];
+    expect(countOf('method="GET",route="/v1/companies",status="200"')).toBe('1');
+    expect(countOf('method="GET",route="/v1/companies/:company",status="404"')).toBe('1');
+    expect(countOf('method="GET",route="none",status="404"')).toBe('1');
+    expect(text).not.toMatch(/co_01h2|oooooo/);
+    api.child.kill('SIGTERM');
+    expect(await api.exited).toBe(0);
+  });
+
+  test('are served nowhere when no port is named', async () => {
+    const api = await start({ OPERATOR_KEY: 'o'.repeat(40) });
+    await expectStatus(404, createClient(api.url, 'o'.repeat(40)).get('/metrics'));
+    api.child.kill('SIGTERM');
+    expect(await api.exited).toBe(0);
+  });
+});
+
+async function freePort(): Promise<number> {
+  const server = createServer();
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const { port } = server.address() as AddressInfo;
+  await new Promise((resolve) => server.close(resolve));
+  return port;
+}

@@ -1,21 +1,25 @@
-// Records one history per ending on a real server: `npm run record-histories`. Commit what changed together with the
-// change of the workflow that made it necessary, and never without saying why old histories still replay.
+// Records one history per ending on a real server, for the present version: `npm run record-histories`. Commit what changed
+// together with the change of the workflow that made it necessary, and never without saying why old histories still
+// replay. Those of an earlier version are never recorded again: its runs may still be open.
 
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { historyToJSON } from '@temporalio/common/lib/proto-utils';
-import { decideHeldAction } from '../../prisma/store/decisions';
+import { decideHeldAction, expireHeldActions } from '../../prisma/store/decisions';
+import { closeAsLost } from '../../prisma/store/runs';
 import { PRESETS } from '../../prisma/store/roster';
 import { inTransaction } from '../../prisma/store/transaction';
 import type { Decision, OnCrash, Rights, RunTimeouts } from '../../workflows/contract';
 import { wakeWorkflowId } from '../../workflows/contract';
 import { STATE_QUERY, type RunProgress } from '../../workflows/messages';
 import { failingIn } from '../support/faults';
+import { letExpire } from '../support/holds';
 import { closedRun, startTestWorker, until } from '../support/runs';
 import { answer, startScriptedModel, type ScriptedAnswer } from '../support/scripted-model-server';
 import { createWorld } from '../support/world';
+import { HISTORIES, VERSION } from './versions';
 
-const HISTORIES = join(__dirname, 'histories');
+const FOLDER = join(HISTORIES, VERSION);
 
 const EVERYTHING = answer.reply({
   reply: 'Done.',
@@ -34,7 +38,8 @@ interface Recording {
   readonly timeouts?: Partial<RunTimeouts>;
   readonly cancel?: boolean;
   /** What is decided, one after the other, once the run is parked. Empty: it is recorded as it waits. */
-  readonly decisions?: readonly (readonly [step: string, decision: Decision])[];
+  readonly decisions?: readonly (readonly [step: string, decision: Decision | 'expire'])[];
+  readonly terminate?: boolean;
 }
 
 const HOLD_SEND: Rights = { ...PRESETS.autonomous, task_send: 'hold' };
@@ -99,6 +104,13 @@ const RECORDINGS: readonly Recording[] = [
     decisions: [['reply', 'decline']],
   },
   {
+    name: 'held-reply-expired',
+    answers: [EVERYTHING],
+    ending: 'expired',
+    rights: PRESETS.supervised,
+    decisions: [['reply', 'expire']],
+  },
+  {
     name: 'all-held-and-decided-one-by-one',
     answers: [EVERYTHING],
     ending: 'replied',
@@ -109,6 +121,7 @@ const RECORDINGS: readonly Recording[] = [
       ['memory', 'decline'],
     ],
   },
+  { name: 'lost', answers: [answer.hold()], ending: 'lost', terminate: true },
 ];
 
 test.each(RECORDINGS)('records $name', async (recording) => {
@@ -134,9 +147,15 @@ test.each(RECORDINGS)('records $name', async (recording) => {
       (await first.query<RunProgress>(STATE_QUERY).catch(() => null))?.at.startsWith(at) ?? false;
     if (recording.decisions) await until('the run to park', () => says('parked'));
     for (const [step, decision] of recording.decisions ?? []) {
-      const { id, sha256, companyId } = await world.db.heldAction.findFirstOrThrow({ where: { stepKey: step } });
+      const held = await world.db.heldAction.findFirstOrThrow({ where: { stepKey: step } });
+      const { id, sha256, companyId } = held;
       const by = { keyId: 'key', name: 'Ada', companyId };
-      await inTransaction(world.db, (tx) => decideHeldAction(tx, by, id, { decision, hash: sha256 }));
+      if (decision === 'expire') {
+        await letExpire(world, held.runId, step);
+        await expireHeldActions(world.db, 10);
+      } else {
+        await inTransaction(world.db, (tx) => decideHeldAction(tx, by, id, { decision, hash: sha256 }));
+      }
       // Each in a workflow task of its own.
       const where = { heldActionId: id, deliveredAt: null };
       await until('the decision to be told', async () => (await world.db.runSignal.count({ where })) === 0);
@@ -149,10 +168,16 @@ test.each(RECORDINGS)('records $name', async (recording) => {
       write(recording.name, await first.fetchHistory());
       return;
     }
+    if (recording.terminate) {
+      await model.waitForRequests(1);
+      await worker.client.workflow.getHandle(workflowId).terminate('by hand');
+      const { id } = await world.db.run.findFirstOrThrow({ where: { messageId: posted.messageId } });
+      await closeAsLost(world.db, id);
+    }
     const run = await closedRun(world.db, posted.messageId, world.scribe.id);
     expect(run.ending).toBe(recording.ending);
     const handle = worker.client.workflow.getHandle(workflowId, run.temporalRunId as string);
-    await handle.result();
+    if (!recording.terminate) await handle.result();
     write(recording.name, await handle.fetchHistory());
   } finally {
     await worker.stop();
@@ -162,6 +187,6 @@ test.each(RECORDINGS)('records $name', async (recording) => {
 });
 
 function write(name: string, history: Parameters<typeof historyToJSON>[0]): void {
-  mkdirSync(HISTORIES, { recursive: true });
-  writeFileSync(join(HISTORIES, `${name}.json`), `${historyToJSON(history)}\n`);
+  mkdirSync(FOLDER, { recursive: true });
+  writeFileSync(join(FOLDER, `${name}.json`), `${historyToJSON(history)}\n`);
 }

@@ -101,6 +101,7 @@ ALTER TABLE "run_signals"
 
 CREATE INDEX "held_actions_held_expiry" ON "held_actions"("expires_at") WHERE "state" = 'held';
 CREATE INDEX "run_signals_undelivered_due" ON "run_signals"("due_at") WHERE "delivered_at" IS NULL;
+CREATE INDEX "runs_in_flight_of_company" ON "runs"("company_id") WHERE "state" = 'open' AND "parked_at" IS NULL;
 CREATE INDEX "runs_parked" ON "runs"("workflow_id") WHERE "state" = 'open' AND "parked_at" IS NOT NULL;
 
 ALTER TABLE "held_actions" SET (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 1000);

@@ -1,0 +1,38 @@
+// An agent's inbox in a room, read with the agent's own key. A POST, since reading it takes on the tasks in it.
+
+import { z } from 'zod';
+import { readInbox } from '../../prisma/store/inbox';
+import { authorOf } from '../callers';
+import { encodeCursor } from '../cursors';
+import { ok, writeRoute, type Route } from '../route';
+import { cursor, LIMIT_DEFAULT, limitField } from '../schemas/lists';
+import { shownInbox } from '../schemas/room-answers';
+
+const inboxBody = z.strictObject({ cursor: cursor('seq').optional(), limit: limitField.default(LIMIT_DEFAULT) });
+
+export const inboxRoutes: readonly Route[] = [
+  writeRoute({
+    method: 'post',
+    path: '/v1/rooms/:room/inbox',
+    who: 'agent',
+    summary:
+      'What waits for the agent whose key it is: its open tasks, which are in progress then, and what addresses it',
+    success: ok(shownInbox),
+    audit: null,
+    repeatable: true,
+    body: inboxBody.default({ limit: LIMIT_DEFAULT }),
+    async handle(tx, { caller, ids, body }) {
+      const page = { after: BigInt(body.cursor ?? 0), limit: body.limit };
+      const inbox = await readInbox(tx, ids.room, authorOf(caller), page);
+      return {
+        status: 200,
+        body: {
+          tasks: inbox.tasks,
+          more_tasks: inbox.moreTasks,
+          messages: inbox.messages,
+          next_cursor: encodeCursor(inbox.lastSeq.toString()),
+        },
+      };
+    },
+  }),
+];

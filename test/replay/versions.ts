@@ -1,0 +1,16 @@
+// Where recorded histories are kept, a folder a version, and which version this is.
+
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+
+const ROOT = join(__dirname, '..', '..');
+
+export const HISTORIES = join(__dirname, 'histories');
+
+/** This code's version, as package.json has it. */
+export const VERSION = (JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')) as { version: string }).version;
+
+/** Every version in CHANGELOG.md. */
+export const VERSIONS = [...readFileSync(join(ROOT, 'CHANGELOG.md'), 'utf8').matchAll(/^## (\d\S*)/gm)].map(
+  ([, version = '']) => version,
+);

@@ -1,0 +1,53 @@
+// A whole worker process's parts in this process, on the shared servers: dispatcher, reconciler, worker and health port.
+
+import { randomBytes } from 'node:crypto';
+import pino from 'pino';
+import { readWorkerConfig } from '../../worker/config';
+import { startWorkerService, type Seams, type WorkerService } from '../../worker/service';
+import { connectTemporal, type Temporal } from '../../worker/temporal';
+import { quietRuntime, temporalAddress } from './runs';
+import { MASTER_KEYS, type World } from './world';
+
+export interface TestService {
+  readonly service: WorkerService;
+  readonly temporal: Temporal;
+  readonly taskQueue: string;
+  /** What it logged, a line each. */
+  readonly lines: readonly Record<string, unknown>[];
+  get(path: string): Promise<{ status: number; text: string }>;
+  stop(): Promise<void>;
+}
+
+export async function startService(
+  world: Pick<World, 'url'>,
+  env: Record<string, string> = {},
+  seams: Seams = {},
+): Promise<TestService> {
+  quietRuntime();
+  const lines: Record<string, unknown>[] = [];
+  const log = pino({ level: 'debug' }, { write: (line) => void lines.push(JSON.parse(line) as never) });
+  const config = readWorkerConfig({
+    DATABASE_URL: world.url,
+    MASTER_KEYS,
+    TASK_QUEUE: `test-${randomBytes(6).toString('hex')}`,
+    WORKER_PORT: '0',
+    DISPATCH_POLL_SECONDS: '0.1',
+    ...env,
+  });
+  const temporal = await connectTemporal({ TEMPORAL_ADDRESS: temporalAddress(), TEMPORAL_NAMESPACE: 'default' });
+  const service = await startWorkerService(config, temporal, log, seams);
+  return {
+    service,
+    temporal,
+    taskQueue: config.taskQueue,
+    lines,
+    get: async (path) => {
+      const response = await fetch(`http://127.0.0.1:${service.healthPort}${path}`);
+      return { status: response.status, text: await response.text() };
+    },
+    stop: async () => {
+      await service.stop();
+      await temporal.close();
+    },
+  };
+}

@@ -1,0 +1,120 @@
+// A new version rolls out while runs are in flight: version 1 is stopped, version 2 made current, and every run ends as if
+// nothing had happened. Worker versioning by deployment, on a real server.
+
+import { randomBytes } from 'node:crypto';
+import { wakeWorkflowId } from '../../workflows/contract';
+import { closedRun, until } from '../support/runs';
+import { answer, startScriptedModel, type ScriptedModel } from '../support/scripted-model-server';
+import { startService, type TestService } from '../support/service';
+import { createWorld, type World } from '../support/world';
+
+const deployment = `rolling-${randomBytes(4).toString('hex')}`;
+const TASK_QUEUE = `test-${deployment}`;
+
+let model: ScriptedModel;
+let world: World;
+const running: TestService[] = [];
+
+beforeAll(async () => {
+  model = await startScriptedModel();
+  world = await createWorld({ modelUrl: model.url });
+});
+afterAll(async () => {
+  for (const service of running) await service.stop();
+  await world.close();
+  await model.stop();
+});
+
+async function startVersion(buildId: string): Promise<TestService> {
+  const env = { TASK_QUEUE, WORKER_VERSIONING: 'on', WORKER_DEPLOYMENT: deployment, WORKER_BUILD_ID: buildId };
+  const service = await startService(world, { ...env, WORKER_SHUTDOWN_GRACE_SECONDS: '20' });
+  running.push(service);
+  return service;
+}
+
+/** As `temporal worker deployment set-current-version` does; a version is known once its worker has polled. */
+async function makeCurrent({ temporal }: TestService, buildId: string): Promise<void> {
+  const { namespace, client } = temporal;
+  await until(`version ${buildId} to be current`, () =>
+    client.workflowService
+      .setWorkerDeploymentCurrentVersion({ namespace, deploymentName: deployment, buildId, identity: 'test' })
+      .then(
+        () => true,
+        () => false,
+      ),
+  );
+}
+
+/** The versions that decided a run's steps, in order. */
+async function versionsOf({ temporal }: TestService, messageId: string): Promise<string[]> {
+  const { events } = await temporal.client.workflow
+    .getHandle(wakeWorkflowId(world.scribe.id, messageId))
+    .fetchHistory();
+  return (events ?? []).flatMap(({ workflowTaskCompletedEventAttributes: task }) =>
+    task ? [task.deploymentVersion?.buildId ?? 'none'] : [],
+  );
+}
+
+interface Standing {
+  readonly name: string;
+  /** Posts, and resolves when the run stands where it is to be met by the new version. */
+  arrange(): Promise<{ messageId: string; goOn: () => Promise<void> | void }>;
+}
+
+/** Where runs stand while the version changes. A run that is parked for a yes is one more of these. */
+const STANDINGS: readonly Standing[] = [
+  {
+    name: 'waiting for the model, which answers the old version while it stops',
+    arrange: async () => {
+      const held = answer.hold('Answered late.');
+      model.script(held);
+      const { messageId } = await world.post('@scribe take your time');
+      await model.waitForRequests(2);
+      return { messageId, goOn: () => held.release() };
+    },
+  },
+];
+
+test('version 1 is stopped and version 2 is current: what was in flight goes on there, asked once and replied once', async () => {
+  const one = await startVersion('v1');
+  await makeCurrent(one, 'v1');
+  model.script(answer.reply('From version 1.'));
+  const before = await world.post('@scribe are you there');
+  await closedRun(world.db, before.messageId);
+  expect(await versionsOf(one, before.messageId)).not.toContain('v2');
+
+  const standing: { name: string; messageId: string; goOn: () => Promise<void> | void }[] = [];
+  for (const { name, arrange } of STANDINGS) standing.push({ name, ...(await arrange()) });
+
+  const two = await startVersion('v2');
+  await makeCurrent(two, 'v2');
+  const stopped = one.service.stop();
+  for (const { goOn } of standing) await goOn();
+  await stopped;
+  model.script(answer.reply('From version 2.'));
+  const after = await world.post('@scribe are you still there');
+
+  for (const { messageId } of [...standing, after]) {
+    const run = await closedRun(world.db, messageId);
+    expect(run).toMatchObject({ ending: 'replied', fencedCount: 0, requests: [{ number: 1, outcome: 'answered' }] });
+    expect(await world.db.message.count({ where: { runId: run.id } })).toBe(1);
+    const { temporal } = two;
+    await temporal.client.workflow.getHandle(wakeWorkflowId(world.scribe.id, messageId)).result();
+    expect((await versionsOf(two, messageId)).at(-1)).toBe('v2');
+  }
+  for (const { messageId } of standing) expect((await versionsOf(two, messageId))[0]).toBe('v1');
+  expect(await versionsOf(two, after.messageId)).not.toContain('v1');
+});
+
+test('versioning is off where nobody switched it on: a worker gets runs without being made current', async () => {
+  const plain = await startService(world, { TASK_QUEUE: `${TASK_QUEUE}-plain` });
+  try {
+    model.script(answer.reply('Unversioned.'));
+    const two = running.splice(0);
+    for (const service of two) await service.stop();
+    const { messageId } = await world.post('@scribe and without versions');
+    expect(await closedRun(world.db, messageId)).toMatchObject({ ending: 'replied' });
+  } finally {
+    await plain.stop();
+  }
+});
