@@ -19,6 +19,7 @@ test('every route that writes is in the audit, but those that post to a room, wh
   const silent = allRoutes({} as never).filter((route) => route.method !== 'get' && route.audit === null);
   expect(silent.map((route) => route.path)).toEqual([
     '/v1/rooms/:room/events',
+    '/v1/rooms/:room/inbox',
     '/v1/rooms/:room/files',
     '/v1/wakes/:wake/ask-again',
     '/v1/runs/:run/ask-again',
