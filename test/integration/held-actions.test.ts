@@ -3,6 +3,7 @@
 import { randomBytes } from 'node:crypto';
 import { expireHeldActions } from '../../prisma/store/decisions';
 import { newId } from '../../prisma/store/ids';
+import { deliverWakes } from '../../prisma/store/wakes';
 import { closeAsLost, closeRun } from '../../prisma/store/runs';
 import { judgeTask } from '../../prisma/store/tasks';
 import { inTransaction } from '../../prisma/store/transaction';
@@ -178,6 +179,18 @@ describe('opening holds', () => {
     expect(Number(parkedMs)).toBeGreaterThanOrEqual(2 * 3_600_000);
     await expectLedgerEqualsRoom(world.db, run.id);
   });
+});
+
+test('a parked run takes none of its company’s places: the next wake is delivered beside it', async () => {
+  for (const { id } of await world.db.run.findMany({ where: { state: 'open' } })) await closeAsLost(world.db, id);
+  await deliverWakes(world.db, 100);
+  const run = await heldRun(world, { reply: 'hold' }, { reply: 'Held.' });
+  await world.db
+    .$executeRaw`UPDATE wakes SET state = 'claimed', claimed_at = clock_timestamp() WHERE state = 'delivered'`;
+  const { messageId } = await world.post('@scribe and this?');
+  const delivered = await deliverWakes(world.db, 10, 1);
+  expect(delivered.map((wake) => wake.messageId)).toEqual([messageId]);
+  expect((await runOf(run.id)).parkedAt).not.toBeNull();
 });
 
 describe('who decides', () => {

@@ -168,16 +168,18 @@ test('a decision said again and again reaches the workflow once: its history doe
   const run = await ground.parkedRun({ memory: 'hold', task_send: 'hold' });
   const action = (await heldOf(world, run.id)).get('memory')!;
   const body = { decision: 'decline', hash: action.sha256 };
-  for (let batch = 0; batch < 5; batch += 1) {
+  for (let batch = 0; batch < 10; batch += 1) {
     const answers = await Promise.all(
-      Array.from({ length: 100 }, () => ground.door.host.member.post(`/v1/held-actions/${action.id}/decision`, body)),
+      Array.from({ length: 50 }, () => ground.door.host.member.post(`/v1/held-actions/${action.id}/decision`, body)),
     );
     expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([200]));
   }
-  const cancels = await Promise.all(
-    Array.from({ length: 500 }, () => ground.door.host.member.post(`/v1/runs/${run.id}/cancel`)),
-  );
-  expect(new Set(cancels.map(({ status }) => status))).toEqual(new Set([200]));
+  for (let batch = 0; batch < 5; batch += 1) {
+    const cancels = await Promise.all(
+      Array.from({ length: 50 }, () => ground.door.host.member.post(`/v1/runs/${run.id}/cancel`)),
+    );
+    expect(new Set(cancels.map(({ status }) => status))).toEqual(new Set([200]));
+  }
   const handle = ground.workflowOf(run.messageId);
   await expect(handle.result()).resolves.toMatchObject({ ending: 'cancelled' });
   const { events } = await handle.fetchHistory();
