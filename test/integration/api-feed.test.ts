@@ -84,7 +84,8 @@ test('does not pass over what commits late, while other rooms go on', async () =
     await tx.$executeRaw`UPDATE rooms SET last_seq = last_seq + 1 WHERE id = ${slow}`;
     await tx.$executeRaw`
       INSERT INTO room_events (room_id, seq, id, type, author_kind, subject_id, data)
-      VALUES (${slow}, 2, 'evt_01h2xcejqtf2nbrexx3vqjhp41', 'room_paused', 'system', ${slow}, '{}')`;
+      VALUES (${slow}, 2, 'evt_01h2xcejqtf2nbrexx3vqjhp41', 'room_paused', 'system', ${slow},
+              jsonb_build_object('room', ${slow}::text))`;
     await say(quick, 'meanwhile');
     const seen = await readOn(cursor);
     expect(seen.events.map(({ room }) => room)).toEqual([quick]);

@@ -114,7 +114,8 @@ test('a transaction that commits late is not passed over', async () => {
     await slow.query('UPDATE rooms SET last_seq = last_seq + 1 WHERE id = $1', [room.id]);
     await slow.query(
       `INSERT INTO room_events (room_id, seq, id, type, author_kind, subject_id, data)
-       SELECT id, last_seq, 'evt_01h2xcejqtf2nbrexx3vqjhp41', 'room_paused', 'system', id, '{}' FROM rooms WHERE id = $1`,
+       SELECT id, last_seq, 'evt_01h2xcejqtf2nbrexx3vqjhp41', 'room_paused', 'system', id,
+              jsonb_build_object('room', id) FROM rooms WHERE id = $1`,
       [room.id],
     );
     const later = say('after the slow one');
