@@ -180,6 +180,8 @@ export async function startWorkerService(
   });
   const keyTester = createKeyTester({
     ...used,
+    // A stand-in may know of activities only.
+    db,
     onUnopened: (key, error) => log.error({ key, err: error }, 'a model key could not be opened for its test'),
     onError: (error) => log.error({ err: error }, 'key tester pass failed'),
   });

@@ -64,6 +64,8 @@ function demoEnvironment(modelUrl: string): Record<string, string | undefined> {
   return {
     ...process.env,
     API_PORT: '0',
+    // One key watches everything as it happens, many times a second.
+    RATE_LIMIT_PER_MINUTE: '100000',
     WORKER_PORT: '0',
     MODEL_PROVIDERS: `scripted=${modelUrl}`,
     RUN_STEP_TIMEOUT_SECONDS: '3',
