@@ -15,15 +15,8 @@ import { openEvents } from '../support/event-source';
 
 const ROOT = join(__dirname, '..', '..');
 
-// Node can't read TypeScript, and the child is outside of jest.
-const RUN_MAIN = `
-const swc = require(${JSON.stringify(require.resolve('@swc/core'))});
-require.extensions['.ts'] = (module, file) => module._compile(
-  swc.transformFileSync(file, { jsc: { parser: { syntax: 'typescript' }, target: 'es2022' }, module: { type: 'commonjs', ignoreDynamic: true } }).code,
-  file,
-);
-require(${JSON.stringify(join(ROOT, 'api', 'main.ts'))});
-`;
+/** Built: Node can't read TypeScript, and the child is outside of jest. */
+const RUN_MAIN = `require(${JSON.stringify(join(ROOT, 'dist', 'api', 'main.js'))});`;
 
 interface Ready {
   readonly type: 'ready';

@@ -120,13 +120,15 @@ test('a wake that the allowance does not pay for is not over budget, and leaves 
   await limitAgent(PER_RUN);
   await world.post('@scribe one');
   await world.post('@scribe two');
-  await world.post('@scout three');
+  // Of the same company: between companies, turns go before age.
+  await world.addAgent({ slug: 'clerk' });
+  await world.post('@clerk three');
   await world.db.room.update({ where: { id: world.roomId }, data: { runAllowance: 2 } });
   expect(await deliverWakes(world.db, 50)).toHaveLength(2);
   // The second is over budget, so the allowance that it would have cost is the third's.
   expect(await states()).toEqual({ delivered: 2, budget: 1 });
   expect(await allowance()).toBe(0);
-  const [later] = [await world.post('@scout four')];
+  const later = await world.post('@clerk four');
   expect(later.wakes).toMatchObject([{ reason: 'allowance' }]);
 });
 
