@@ -5,9 +5,11 @@ import { Prisma } from '../generated/client';
 import {
   assertReader,
   MEMORY_JSON,
+  roomView,
   VIEW_LIMITS,
   type NewestOfRoom,
   type ReadingRun,
+  type RoomView,
   type ViewedMemory,
   type ViewedPassage,
 } from './room-view';
@@ -34,6 +36,13 @@ const READ_FOR_WORDS = 4_000;
 export interface Relevant {
   readonly found_memory: readonly ViewedMemory[];
   readonly passages: readonly ViewedPassage[];
+}
+
+/** All that a run reads, in a statement of its own: for who does not read it with the claim of a request. */
+export async function readRoom(tx: SqlTx, run: ReadingRun): Promise<RoomView> {
+  const [row] = await tx.$queryRaw<{ view: NewestOfRoom | null }[]>`SELECT (${roomView(run)}) AS view`;
+  if (!row?.view) throw new Error('there is no room to read');
+  return { ...row.view, ...(await readRelevant(tx, run, row.view)) };
 }
 
 /**

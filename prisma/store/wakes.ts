@@ -50,10 +50,10 @@ const NO_CAP = 2_147_483_647;
  */
 export async function deliverWakes(db: Db, limit: number, companyLimit: number = NO_CAP): Promise<DeliveredWake[]> {
   return inSqlTransaction(db, async (tx) => {
-    // Where there is a cap, dispatchers deliver one after the other, for a few milliseconds: two that count at the same time
-    // would both fill the same places. Sent together with the statement that counts, which so reads what the one before
-    // has committed.
-    const locking = companyLimit < NO_CAP && tx.$executeRaw`SELECT pg_advisory_xact_lock(${DELIVERY_LOCK}::int, 0)`;
+    // Dispatchers deliver one after the other, for a few milliseconds: two that count at the same time would both fill the
+    // same places, and choose the same wakes. Sent together with the statement that counts, which so reads what the one
+    // before has committed.
+    const locking = tx.$executeRaw`SELECT pg_advisory_xact_lock(${DELIVERY_LOCK}::int, 0)`;
     const [, due] = await Promise.all([locking, takeDueWakes(tx, limit, companyLimit)]);
     if (due.length === 0) return [];
     const pending = due.filter((wake) => wake.state === 'pending');

@@ -12,8 +12,7 @@ import { connectDatabase, type Database } from '../../prisma/client';
 import { createSecretBox } from '../../prisma/secret-box';
 import { newId } from '../../prisma/store/ids';
 import { createKey } from '../../prisma/store/keys';
-import { readRelevant } from '../../prisma/store/relevance';
-import { roomView, type NewestOfRoom } from '../../prisma/store/room-view';
+import { readRoom } from '../../prisma/store/relevance';
 import { addToRoster, PRESETS } from '../../prisma/store/roster';
 import { inSqlTransaction } from '../../prisma/store/transaction';
 import { fillRoom, type RoomSize } from '../support/large-room';
@@ -123,12 +122,7 @@ async function makeRoom(
 async function readForRun({ prisma: db }: Database, room: Room): Promise<void> {
   const middle = await db.message.findFirstOrThrow({ where: { roomId: room.id, seq: room.size.messages } });
   const run = { roomId: room.id, agentId: room.agentId, companyId: room.companyId, messageId: middle.id };
-  const view = await inSqlTransaction(db, async (tx) => {
-    const [row] = await tx.$queryRaw<{ view: NewestOfRoom }[]>`SELECT (${roomView(run)}) AS view`;
-    if (!row) throw new Error('no such room');
-    return { ...row.view, ...(await readRelevant(tx, run, row.view)) };
-  });
-  renderContext(view);
+  renderContext(await inSqlTransaction(db, (tx) => readRoom(tx, run)));
 }
 
 async function serve(

@@ -12,7 +12,7 @@ import { Fenced } from '../../prisma/store/errors';
 import { stageMessage } from '../../prisma/store/messages';
 import { modelKeyBinding } from '../../prisma/store/model-keys';
 import { claimRequest, endRequest, type RenderedContext, type RequestResult } from '../../prisma/store/model-requests';
-import { roomView, type RoomView } from '../../prisma/store/room-view';
+import { readRoom } from '../../prisma/store/relevance';
 import { lockOwnRunAndSurroundings } from '../../prisma/store/runs';
 import { inTransaction, type Tx } from '../../prisma/store/transaction';
 import { declaredKinds, planSteps } from '../../workflows/policy/steps';
@@ -42,9 +42,7 @@ export function createSevenActivities(deps: ActivityDeps) {
     readRoom: ({ run }: OfRun): Promise<void> =>
       inTransaction(db, async (tx) => {
         const { run: locked } = await fence(tx, run);
-        const [seen] = await tx.$queryRaw<{ view: RoomView }[]>`SELECT (${roomView(locked)}) AS view`;
-        if (!seen) throw new Error('there is no room to read');
-        const { context, manifest } = renderContext(seen.view);
+        const { context, manifest } = renderContext(await readRoom(tx, locked));
         await tx.$executeRaw`
           UPDATE runs SET context = ${JSON.stringify(context)}::jsonb, manifest = ${JSON.stringify(manifest)}::jsonb
           WHERE id = ${run}`;

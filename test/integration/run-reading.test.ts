@@ -4,7 +4,7 @@
 import { RoomDraft, type Author } from '../../prisma/store/draft';
 import { stageFile } from '../../prisma/store/files';
 import { deprecateMemory, stageMemory } from '../../prisma/store/memory';
-import { readRelevant } from '../../prisma/store/relevance';
+import { readRelevant, readRoom } from '../../prisma/store/relevance';
 import { roomView, type NewestOfRoom, type RoomView } from '../../prisma/store/room-view';
 import { lockRoomForWrite } from '../../prisma/store/roster';
 import { stageTask } from '../../prisma/store/tasks';
@@ -68,10 +68,7 @@ async function sendTask(goal: string, refs: { memoryRefs?: string[]; attachments
 /** What a run of this agent, woken by this message, reads. */
 async function readFor(agent: TestAgent, messageId: string): Promise<RoomView> {
   const run = { roomId: world.roomId, agentId: agent.id, companyId: agent.companyId, messageId };
-  return inSqlTransaction(world.db, async (tx) => {
-    const [row] = await tx.$queryRaw<{ view: NewestOfRoom }[]>`SELECT (${roomView(run)}) AS view`;
-    return { ...row!.view, ...(await readRelevant(tx, run, row!.view)) };
-  });
+  return inSqlTransaction(world.db, (tx) => readRoom(tx, run));
 }
 
 const LINES = Array.from({ length: 130 }, (_, n) => `routine line number ${n} of the everyday business`);

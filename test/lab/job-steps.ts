@@ -8,7 +8,7 @@ import { RoomDraft, type Author } from '../../prisma/store/draft';
 import { stageMemory } from '../../prisma/store/memory';
 import { stageMessage } from '../../prisma/store/messages';
 import { modelKeyBinding } from '../../prisma/store/model-keys';
-import { roomView, type RoomView } from '../../prisma/store/room-view';
+import { readRoom } from '../../prisma/store/relevance';
 import { lockRoomForWrite, type RoomForWrite } from '../../prisma/store/roster';
 import { stageTask } from '../../prisma/store/tasks';
 import { inStatement, inTransaction, type Tx } from '../../prisma/store/transaction';
@@ -47,10 +47,9 @@ export function createJobSteps({ db, secretBox, requestReply }: ActivityDeps, pa
   return {
     read: async (job: LabInput): Promise<LabContext> => {
       const context = await inTransaction(db, async (tx) => {
-        const [seen] = await tx.$queryRaw<{ view: RoomView }[]>`SELECT (${roomView(job)}) AS view`;
-        if (!seen) throw new Error('there is no room to read');
+        const view = await readRoom(tx, job);
         await pass('read:inside', currentWorkflowId());
-        return renderContext(seen.view).context;
+        return renderContext(view).context;
       });
       await pass('read:between', currentWorkflowId());
       return context;
