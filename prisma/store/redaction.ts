@@ -101,6 +101,9 @@ async function erase(tx: Tx, target: Target, at: Date): Promise<void> {
     }
     case 'file':
       await eraseFile(tx, subject, at);
+      // As its upload was answered, for whoever sends that again.
+      await tx.$executeRaw`
+        UPDATE stored_answers SET body = (body::jsonb || '{"name": "", "sha256": ""}')::json WHERE subject_id = ${subject}`;
       return eraseFromEvents(tx, Prisma.sql`subject_id = ${subject}`, { name: '', sha256: '', redacted_at: stamp });
     case 'task':
       await tx.$executeRaw`

@@ -103,6 +103,16 @@ describe('a file', () => {
     expect(JSON.stringify(await eventsAbout(file.id))).not.toMatch(/merger|buy/);
   });
 
+  test('is redacted from the answer that its upload’s Idempotency-Key would bring again', async () => {
+    const keyed = { 'idempotency-key': 'upload-1', 'content-type': 'text/plain' };
+    const send = () => upload(room.larkspur.member, room.path, 'secret-plans.txt', 'we buy', keyed);
+    const { id } = await expectStatus(201, send());
+    await expectStatus(200, room.larkspur.admin.post(`${room.path}/redactions`, { subject: id }));
+    const again = await send();
+    expect([again.status, again.headers.get('idempotency-replayed')]).toEqual([201, 'true']);
+    expect(again.body).toMatchObject({ id, name: '', sha256: '' });
+  });
+
   test('that is redacted while a parser has it stays erased', async () => {
     const file = await expectStatus(201, upload(room.larkspur.member, room.path, 'late.txt', 'late'));
     const taken = await takeFile(api.db);
