@@ -1,5 +1,5 @@
 // `npm run bench`: what a run costs, and how it compares. `--quick` for about a minute, `--json FILE` for all numbers,
-// `--no-room-size` without the large room, `--only fairness`, `--only room-size` for that part alone, `--only settings` for
+// `--no-room-size` without the large room, `--only fairness`, `--only parked`, `--only room-size` for that part alone, `--only settings` for
 // what a worker's settings cost, `--parked N` for another number of runs that wait.
 //
 //   start everything → warm up → idle → wake to reply → per run → runs a second → API → fairness → parked runs →
@@ -18,10 +18,10 @@ import { describeMachine, readVersions } from './machine';
 import { measureParked } from './parked';
 import { measureIdle, measurePerRun } from './per-run';
 import { createProgress, type Progress } from './progress';
-import { print, printFairness, printRoomSizes, printSettings, toJson, type Measured } from './report';
+import { print, printFairness, printParked, printRoomSizes, printSettings, toJson, type Measured } from './report';
 import { createSettingsDatabases, measureSettings } from './settings';
 import { measureRoomSize, type RoomSizes } from './room-size';
-import { startSides } from './sides';
+import { PARKED_DATABASE, startSides } from './sides';
 import { measureThroughput } from './throughput';
 
 interface Scale {
@@ -155,6 +155,13 @@ async function measureOnly(
       printSettings(settings, say);
       return { settings };
     }
+    case 'parked': {
+      await ground.createDatabase(PARKED_DATABASE);
+      const parked = await measureParked(ground, scale.parked, scale.idleSeconds, progress);
+      progress.stop();
+      printParked(parked, say);
+      return { parked };
+    }
     case 'room-size': {
       const sizes = await measureRooms(ground, scale, progress);
       progress.stop();
@@ -162,7 +169,7 @@ async function measureOnly(
       return { room_size: sizes };
     }
     default:
-      throw new Error('--only fairness, room-size or settings');
+      throw new Error('--only fairness, parked, room-size or settings');
   }
 }
 

@@ -153,7 +153,17 @@ export function print(measured: Measured, say: (line: string) => void): void {
     ]),
   ]);
   printFairness(fairness, say);
-  const { parked } = measured;
+  printParked(measured.parked, say);
+  say('');
+  const idleCpu = idle.cpu_ms_per_second;
+  say(
+    `Idle, CPU ms a second: temporal ${idleCpu.ours.temporal ?? '-'}, postgres ${idleCpu.ours.postgres ?? '-'}, ` +
+      `workers: ours ${idleCpu.ours.worker ?? '-'}, seven ${idleCpu.seven.worker ?? '-'}, bare ${idleCpu.bare.worker ?? '-'}; ` +
+      `statements a second of ours ${idle.statements_per_second.ours}`,
+  );
+}
+
+export function printParked(parked: Parked, say: (line: string) => void): void {
   say('');
   say(`${parked.runs} runs that wait for a yes, on one worker`);
   table(say, [
@@ -170,13 +180,6 @@ export function print(measured: Measured, say: (line: string) => void): void {
   say(
     `  all decided at once: carried out within ${parked.decided_and_done_seconds} s, ${parked.carried_out} once, ` +
       `${parked.carried_out_twice} more than once`,
-  );
-  say('');
-  const idleCpu = idle.cpu_ms_per_second;
-  say(
-    `Idle, CPU ms a second: temporal ${idleCpu.ours.temporal ?? '-'}, postgres ${idleCpu.ours.postgres ?? '-'}, ` +
-      `workers: ours ${idleCpu.ours.worker ?? '-'}, seven ${idleCpu.seven.worker ?? '-'}, bare ${idleCpu.bare.worker ?? '-'}; ` +
-      `statements a second of ours ${idle.statements_per_second.ours}`,
   );
 }
 

@@ -53,6 +53,7 @@ test('with everything that a company can do and keep to itself, the other reads 
   expect(left.length).toBeGreaterThan(200);
   expect(left.filter((line) => /azure-\d|crimson-\d|sk-secret/.test(line))).toEqual([]);
   expect(right).toEqual(left);
+  expect(api.logged()).not.toMatch(/azure-\d|crimson-\d|sk-secret/);
 });
 
 test('in whatever order it happens', async () => {

@@ -3,6 +3,7 @@
 
 import { randomBytes } from 'node:crypto';
 import { createSecretBox } from '../../prisma/secret-box';
+import { expireHeldActions } from '../../prisma/store/decisions';
 import { modelKeyBinding } from '../../prisma/store/model-keys';
 import { ENDINGS, type Ending, type RunTimeouts } from '../../workflows/contract';
 import { reconcileOnce, RECONCILER_TIMES } from '../../worker/reconciler';
@@ -292,7 +293,34 @@ test('a run that is cancelled, one whose time is over, one that is terminated, a
   await expectNothingSaid(reset, 'replied');
 });
 
-test('every ending was among them, but those that a decision on a held action gives', () => {
-  const decided = new Set<Ending>(['declined', 'expired']);
-  expect([...ENDINGS].filter((ending) => !seen.has(ending) && !decided.has(ending))).toEqual([]);
+test('a held action: approved, declined, expired', async () => {
+  const worker = await startWorker();
+  const hold = { ...GO, reply: 'hold' };
+  for (const [outcome, ending] of [
+    ['approve', 'replied'],
+    ['decline', 'declined'],
+    ['expire', 'expired'],
+  ] as const) {
+    model.script(everything());
+    const messageId = await wake(await openScene({ rights: hold }), worker);
+    const run = await until('the run to park', () =>
+      api.db.run.findFirst({ where: { messageId, parkedAt: { not: null } } }),
+    );
+    const action = await api.db.heldAction.findFirstOrThrow({ where: { runId: run.id } });
+    if (outcome === 'expire') {
+      await api.db.$executeRaw`
+        UPDATE held_actions SET opened_at = opened_at - interval '80 hours', expires_at = clock_timestamp()
+        WHERE id = ${action.id}`;
+      await expireHeldActions(api.db, 10);
+    } else {
+      const decision = { decision: outcome, hash: action.sha256 };
+      await expectStatus(200, admin.post(`/v1/held-actions/${action.id}/decision`, decision));
+    }
+    await worker.signal();
+    await expectNothingSaid(messageId, ending);
+  }
+});
+
+test('every ending was among them', () => {
+  expect([...ENDINGS].filter((ending) => !seen.has(ending))).toEqual([]);
 });

@@ -2,6 +2,9 @@
 // nothing had happened. Worker versioning by deployment, on a real server.
 
 import { randomBytes } from 'node:crypto';
+import { decideHeldAction } from '../../prisma/store/decisions';
+import { PRESETS } from '../../prisma/store/roster';
+import { inTransaction } from '../../prisma/store/transaction';
 import { wakeWorkflowId } from '../../workflows/contract';
 import { closedRun, until } from '../support/runs';
 import { answer, startScriptedModel, type ScriptedModel } from '../support/scripted-model-server';
@@ -45,11 +48,14 @@ async function makeCurrent({ temporal }: TestService, buildId: string): Promise<
   );
 }
 
+async function workflowOf(messageId: string): Promise<string> {
+  const { agentId } = await world.db.wake.findFirstOrThrow({ where: { messageId } });
+  return wakeWorkflowId(agentId, messageId);
+}
+
 /** The versions that decided a run's steps, in order. */
 async function versionsOf({ temporal }: TestService, messageId: string): Promise<string[]> {
-  const { events } = await temporal.client.workflow
-    .getHandle(wakeWorkflowId(world.scribe.id, messageId))
-    .fetchHistory();
+  const { events } = await temporal.client.workflow.getHandle(await workflowOf(messageId)).fetchHistory();
   return (events ?? []).flatMap(({ workflowTaskCompletedEventAttributes: task }) =>
     task ? [task.deploymentVersion?.buildId ?? 'none'] : [],
   );
@@ -61,7 +67,7 @@ interface Standing {
   arrange(): Promise<{ messageId: string; goOn: () => Promise<void> | void }>;
 }
 
-/** Where runs stand while the version changes. A run that is parked for a yes is one more of these. */
+/** Where runs stand while the version changes. */
 const STANDINGS: readonly Standing[] = [
   {
     name: 'waiting for the model, which answers the old version while it stops',
@@ -71,6 +77,25 @@ const STANDINGS: readonly Standing[] = [
       const { messageId } = await world.post('@scribe take your time');
       await model.waitForRequests(2);
       return { messageId, goOn: () => held.release() };
+    },
+  },
+  {
+    name: 'parked, its reply waiting for a yes that comes when only the new version is left',
+    arrange: async () => {
+      const patient = await world.addAgent({ slug: 'patient', rights: { ...PRESETS.autonomous, reply: 'hold' } });
+      model.script(answer.reply('Held.'));
+      const { messageId } = await world.post('@patient may I');
+      const parked = { messageId, parkedAt: { not: null } };
+      await until('the run to park', () => world.db.run.findFirst({ where: parked }));
+      return {
+        messageId,
+        goOn: async () => {
+          const action = await world.db.heldAction.findFirstOrThrow({ where: { agentId: patient.id } });
+          const by = { keyId: 'key', name: 'Ada', companyId: action.companyId };
+          const yes = { decision: 'approve', hash: action.sha256 } as const;
+          await inTransaction(world.db, (tx) => decideHeldAction(tx, by, action.id, yes));
+        },
+      };
     },
   },
 ];
@@ -99,7 +124,7 @@ test('version 1 is stopped and version 2 is current: what was in flight goes on 
     expect(run).toMatchObject({ ending: 'replied', fencedCount: 0, requests: [{ number: 1, outcome: 'answered' }] });
     expect(await world.db.message.count({ where: { runId: run.id } })).toBe(1);
     const { temporal } = two;
-    await temporal.client.workflow.getHandle(wakeWorkflowId(world.scribe.id, messageId)).result();
+    await temporal.client.workflow.getHandle(await workflowOf(messageId)).result();
     expect((await versionsOf(two, messageId)).at(-1)).toBe('v2');
   }
   for (const { messageId } of standing) expect((await versionsOf(two, messageId))[0]).toBe('v1');
