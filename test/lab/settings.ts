@@ -51,6 +51,7 @@ export function workerTimes(times: LabTimes): Record<string, string> {
     RUN_MODEL_TIMEOUT_SECONDS: seconds(times.modelMs),
     RUN_HEARTBEAT_SECONDS: seconds(times.heartbeatMs),
     DISPATCH_POLL_SECONDS: '0.5',
+    DISPATCH_COMPANY_LIMIT: '1000',
     RECONCILE_SECONDS: '2',
   };
 }

@@ -50,6 +50,8 @@ export function workerEnv(world: { url: string }, taskQueue: string): Record<str
     RUN_MODEL_TIMEOUT_SECONDS: '20',
     RUN_HEARTBEAT_SECONDS: '5',
     DISPATCH_POLL_SECONDS: '0.2',
+    // Runs of one company stand at every crash point at once.
+    DISPATCH_COMPANY_LIMIT: '1000',
     RECONCILE_SECONDS: '1',
   };
 }
