@@ -1,8 +1,7 @@
-// What streams and the company's feed read: a room, or all of a company's rooms and what became of its held actions. The
-// position of a client is in its cursors and event ids, never here.
+// What streams and the company's feed read: a room, or all of a company's rooms. The position of a client is in its
+// cursors and event ids, never here.
 
-import { readNews } from '../prisma/store/events';
-import { heldActionResource, readHeldChanges } from '../prisma/store/held-action-reads';
+import { readNews, type News } from '../prisma/store/events';
 import { isId } from '../prisma/store/ids';
 import type { Reader } from '../prisma/store/transaction';
 import type { Viewer } from '../prisma/store/viewer';
@@ -44,16 +43,16 @@ export function companyStream(viewer: Viewer, start: Positions): StreamSource {
       after = decodePositions(lastEventId);
     },
     async read(reader, keyId) {
-      const news = await readCompanyNews(reader, { ...viewer, keyId }, after ?? new Map(), STREAM_PAGE);
+      const news = await readNews(reader, { ...viewer, keyId, roomId: null }, after ?? new Map(), STREAM_PAGE);
       if (news === null) return null;
       if (after === null || isAhead(after, news.newest)) {
         after = news.newest;
         return { events: [], more: false, resync: encodePositions(after) };
       }
       const positions = new Map(after);
-      const page = pageOf(news, ({ place, seq, resource }) => {
-        positions.set(place, seq);
-        return { id: encodePositions(positions), resource };
+      const page = pageOf(news, ({ room, seq, resource }) => {
+        positions.set(room, seq);
+        return { id: encodePositions(positions), resource: { ...resource, room } };
       });
       after = positions;
       return page;
@@ -68,70 +67,20 @@ export async function readCompanyFeed(
   after: Positions,
   limit: number,
 ): Promise<{ data: Record<string, unknown>[]; next_cursor: string }> {
-  const news = await readCompanyNews(reader, viewer, after, limit);
+  const news = await readNews(reader, { ...viewer, roomId: null }, after, limit);
   const positions = new Map(after);
-  const data = (news?.events ?? []).map(({ place, seq, resource }) => {
-    positions.set(place, seq);
-    return resource;
+  const data = (news?.events ?? []).map(({ room, seq, resource }) => {
+    positions.set(room, seq);
+    return { ...resource, room };
   });
   return { data, next_cursor: encodePositions(positions) };
 }
 
-interface CompanyNews {
-  /** `place`: the room, or `HELD`, in whose order the event has the number `seq`. */
-  readonly events: readonly { place: string; seq: bigint; at: string; resource: Record<string, unknown> }[];
-  readonly newest: Positions;
-}
-
-/** Events of all the rooms and changes of held actions, oldest first; each in the order of its own place. */
-async function readCompanyNews(
-  reader: Reader,
-  viewer: Viewer & { readonly keyId: string },
-  after: Positions,
-  limit: number,
-): Promise<CompanyNews | null> {
-  const rooms = new Map([...after].filter(([place]) => place !== HELD));
-  const news = await readNews(reader, { ...viewer, roomId: null }, rooms, limit);
-  if (news === null) return null;
-  const held = await readHeldChanges(reader, viewer, after.get(HELD) ?? 0n, limit);
-  const events = news.events.map(({ room, seq, resource }) => {
-    const at = String(resource['at']);
-    return { place: room, seq, at, resource: { ...resource, room } };
-  });
-  const changes = held.changes.map((action) => {
-    const at = action.changedAt.toISOString();
-    const { id, roomId: room, companyId: company } = action;
-    const resource = { id, type: HELD, at, room, company, author: null, data: heldActionResource(action) };
-    return { place: HELD, seq: action.change, at, resource };
-  });
-  return {
-    events: merged(events, changes).slice(0, limit),
-    newest: new Map([...news.newest, ...(held.newest > 0n ? [[HELD, held.newest] as const] : [])]),
-  };
-}
-
-/** Two lists into one by time, each kept in its own order: a cursor goes on behind the last of each. */
-function merged<T extends { readonly at: string }>(left: readonly T[], right: readonly T[]): T[] {
-  const all: T[] = [];
-  for (let [l, r] = [0, 0]; l < left.length || r < right.length;) {
-    const [a, b] = [left[l], right[r]];
-    if (b === undefined || (a !== undefined && a.at <= b.at)) all.push(left[l++] as T);
-    else all.push(right[r++] as T);
-  }
-  return all;
-}
-
-function pageOf<T>(
-  news: { readonly events: readonly T[] },
-  item: (event: T) => StreamPage['events'][number],
-): StreamPage {
+function pageOf(news: News, item: (event: News['events'][number]) => StreamPage['events'][number]): StreamPage {
   return { events: news.events.map(item), more: news.events.length === STREAM_PAGE, resync: null };
 }
 
-/** The place of held actions among those of rooms, and the type of what the feed tells of them. */
-const HELD = 'held_action';
-
-/** The number of the last event that a client has of each room, and of the last change of a held action. */
+/** The number of the last event that a client has of each room. */
 export type Positions = ReadonlyMap<string, bigint>;
 
 function isAhead(after: Positions, newest: Positions): boolean {
@@ -140,9 +89,7 @@ function isAhead(after: Positions, newest: Positions): boolean {
 
 /** As text: ids without their prefix, since every byte of a cursor is sent with every event of the stream. */
 export function encodePositions(positions: Positions): string {
-  const places = [...positions].map(([place, seq]) =>
-    place === HELD ? `${HELD}${seq}` : `${place.slice(ROOM.length)}${seq}`,
-  );
+  const places = [...positions].map(([room, seq]) => `${room.slice(ROOM.length)}${seq}`);
   return Buffer.from(`1:${places.join(',')}`, 'utf8').toString('base64url');
 }
 
@@ -155,11 +102,9 @@ export function decodePositions(cursor: string): Positions | null {
   if (!text.startsWith('1:') || Buffer.from(text, 'utf8').toString('base64url') !== cursor) return null;
   const positions = new Map<string, bigint>();
   for (const place of text === '1:' ? [] : text.slice(2).split(',')) {
-    const [of, seq] = place.startsWith(HELD)
-      ? [HELD, place.slice(HELD.length)]
-      : [ROOM + place.slice(0, ID_LENGTH), place.slice(ID_LENGTH)];
-    if (!(of === HELD || isId('room', of)) || !isSeq(seq)) return null;
-    positions.set(of, BigInt(seq));
+    const [room, seq] = [ROOM + place.slice(0, ID_LENGTH), place.slice(ID_LENGTH)];
+    if (!isId('room', room) || !isSeq(seq)) return null;
+    positions.set(room, BigInt(seq));
   }
   return positions;
 }

@@ -248,6 +248,17 @@ export const shownEvent = z
   )
   .meta({ id: 'Event', description: 'Whole in `data`. Clients skip types that they do not know.' });
 
+/** An event of the company's feed: it says in which room it was. */
+export const shownFeedEvent = z
+  .discriminatedUnion(
+    'type',
+    Object.entries(DATA).map(([type, data]) => eventOf(type, data).extend({ room: shownId('room') })) as unknown as [
+      EventSchema,
+      ...EventSchema[],
+    ],
+  )
+  .meta({ id: 'FeedEvent' });
+
 /** An action that waits for its company's yes, as that company sees it. */
 export const shownHeldAction = z
   .object({
@@ -274,22 +285,6 @@ export const shownHeldAction = z
     run_ending: z.enum(ENDINGS).nullable(),
   })
   .meta({ id: 'HeldAction', description: 'A decision names `hash`. `action` is null once it was redacted.' });
-
-/** An event of the company's feed: it says in which room it was. A held action is told of as it is now, at each change. */
-export const shownFeedEvent = z
-  .discriminatedUnion('type', [
-    ...Object.entries(DATA).map(([type, data]) => eventOf(type, data).extend({ room: shownId('room') })),
-    z.object({
-      id: shownId('held'),
-      type: z.literal('held_action'),
-      at,
-      room: shownId('room'),
-      company: shownId('co'),
-      author: z.null(),
-      data: shownHeldAction,
-    }),
-  ] as unknown as [EventSchema, ...EventSchema[]])
-  .meta({ id: 'FeedEvent' });
 
 export const pausedRoom = z
   .object({

@@ -51,23 +51,6 @@ export async function loadHeldAction(reader: Reader, viewer: Viewer, heldActionI
   return action;
 }
 
-/** What became of held actions after the change of that number: each as it is now, and the number of its newest change. */
-export async function readHeldChanges(
-  reader: Reader,
-  viewer: Viewer,
-  after: bigint,
-  limit: number,
-): Promise<{ changes: ShownAction[]; newest: bigint }> {
-  const changes = await reader.heldAction.findMany({
-    where: { ...ownOf(viewer), change: { gt: after } },
-    include: SHOWN,
-    orderBy: { change: 'asc' },
-    take: limit,
-  });
-  const counter = await reader.heldActionCounter.findUnique({ where: { companyId: viewer.companyId } });
-  return { changes, newest: counter?.last ?? 0n };
-}
-
 /** A held action as its own company sees it: the action itself too, null once it was redacted. */
 export function heldActionResource(action: ShownAction): Record<string, unknown> {
   return {
