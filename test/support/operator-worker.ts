@@ -126,6 +126,17 @@ export async function startOperatorWorker(
   };
 }
 
+/** An attempt that stands still is alive: without its beats another would be begun after `heartbeatMs`. */
+async function beatUntil<T>(released: Promise<T>): Promise<T> {
+  const context = Context.current();
+  const beats = setInterval(() => context.heartbeat(), TIMEOUTS.heartbeatMs / 5);
+  try {
+    return await released;
+  } finally {
+    clearInterval(beats);
+  }
+}
+
 interface Armed {
   readonly agentId: string;
   readonly activity: ActivityName;
@@ -150,7 +161,7 @@ function createStands() {
     here(found);
     found.sprung = true;
     found.arrive();
-    if (!(await found.released)) {
+    if (!(await beatUntil(found.released))) {
       throw ApplicationFailure.create({ type: FAILURE.transient, message: 'the answer was lost' });
     }
   };
