@@ -1,6 +1,6 @@
 // `npm run bench`: what a run costs, and how it compares. `--quick` for about a minute, `--json FILE` for all numbers,
-// `--no-room-size` without the large room, `--only fairness`, `--only parked`, `--only room-size` for that part alone, `--only settings` for
-// what a worker's settings cost, `--parked N` for another number of runs that wait.
+// `--no-room-size` without the large room, `--only wake-to-reply`, `--only fairness`, `--only parked`, `--only room-size` for that part alone,
+// `--only settings` for what a worker's settings cost, `--parked N` for another number of runs that wait.
 //
 //   start everything → warm up → idle → wake to reply → per run → runs a second → API → fairness → parked runs →
 //   a large room → print → stop
@@ -18,10 +18,19 @@ import { describeMachine, readVersions } from './machine';
 import { measureParked } from './parked';
 import { measureIdle, measurePerRun } from './per-run';
 import { createProgress, type Progress } from './progress';
-import { print, printFairness, printParked, printRoomSizes, printSettings, toJson, type Measured } from './report';
+import {
+  print,
+  printFairness,
+  printLatency,
+  printParked,
+  printRoomSizes,
+  printSettings,
+  toJson,
+  type Measured,
+} from './report';
 import { createSettingsDatabases, measureSettings } from './settings';
 import { measureRoomSize, type RoomSizes } from './room-size';
-import { PARKED_DATABASE, startSides } from './sides';
+import { PARKED_DATABASE, startSides, type Sides } from './sides';
 import { measureThroughput } from './throughput';
 
 interface Scale {
@@ -141,6 +150,13 @@ async function measureOnly(
   say: (line: string) => void,
 ): Promise<Record<string, unknown>> {
   switch (part) {
+    case 'wake-to-reply': {
+      const sides = await startWarm(ground, scale, progress);
+      const latency = await measureLatency(ground, sides, scale.latency, progress);
+      progress.stop();
+      printLatency(latency, say);
+      return { wake_to_reply: latency };
+    }
     case 'fairness': {
       await createFairnessDatabases(ground);
       const fairness = await measureFairness(ground, scale.fairness, progress);
@@ -169,7 +185,7 @@ async function measureOnly(
       return { room_size: sizes };
     }
     default:
-      throw new Error('--only fairness, parked, room-size or settings');
+      throw new Error('--only wake-to-reply, fairness, parked, room-size or settings');
   }
 }
 
@@ -182,7 +198,7 @@ class Interrupted extends Error {
   override readonly name = 'Interrupted';
 }
 
-async function measure(ground: Ground, scale: Scale, progress: Progress, startedAt: number): Promise<Measured> {
+async function startWarm(ground: Ground, scale: Scale, progress: Progress): Promise<Sides> {
   progress.begin('starting the workers and the API');
   const sides = await startSides(ground);
   progress.begin('warming up');
@@ -190,6 +206,11 @@ async function measure(ground: Ground, scale: Scale, progress: Progress, started
     await Promise.all([driveRun(sides.ours), driveRun(sides.seven), driveBare(ground, sides.bare)]);
   }
   ground.model.reset();
+  return sides;
+}
+
+async function measure(ground: Ground, scale: Scale, progress: Progress, startedAt: number): Promise<Measured> {
+  const sides = await startWarm(ground, scale, progress);
   const idle = await measureIdle(ground, sides, scale.idleSeconds, progress);
   const latency = await measureLatency(ground, sides, scale.latency, progress);
   const perRun = await measurePerRun(ground, sides, idle, scale.perRun, progress);

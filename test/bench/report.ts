@@ -75,20 +75,7 @@ export function print(measured: Measured, say: (line: string) => void): void {
   ] as const) {
     say(`  ${name.padEnd(26)} ${String(value).padStart(8)}   ${verdict(name, value)}`);
   }
-  say('');
-  say('Wake to reply, one at a time, ms');
-  table(say, [
-    ['', 'p50', 'p99', 'mean', 'least', 'samples'],
-    ...(['ours', 'bare'] as const).map((name) => {
-      const spread = latency[name];
-      return [name, spread.p50, spread.p99, spread.mean, spread.least, spread.samples];
-    }),
-  ]);
-  for (const name of ['ours', 'bare'] as const) {
-    say('');
-    say(`Where that time goes, ${name}, medians in ms`);
-    for (const { hop, ms } of latency.hops[name]) say(`  ${hop.padEnd(56)} ${ms.toFixed(2).padStart(7)}`);
-  }
+  printLatency(latency, say);
   say('');
   say(`Runs a second, ${throughput.in_flight} in flight`);
   table(say, [
@@ -161,6 +148,23 @@ export function print(measured: Measured, say: (line: string) => void): void {
       `workers: ours ${idleCpu.ours.worker ?? '-'}, seven ${idleCpu.seven.worker ?? '-'}, bare ${idleCpu.bare.worker ?? '-'}; ` +
       `statements a second of ours ${idle.statements_per_second.ours}`,
   );
+}
+
+export function printLatency(latency: Latency, say: (line: string) => void): void {
+  say('');
+  say(`Wake to reply, one at a time, ms: ours ${round(latency.ratio)} times the bare workflow`);
+  table(say, [
+    ['', 'p50', 'p99', 'mean', 'least', 'samples'],
+    ...(['ours', 'bare'] as const).map((name) => {
+      const spread = latency[name];
+      return [name, spread.p50, spread.p99, spread.mean, spread.least, spread.samples];
+    }),
+  ]);
+  for (const name of ['ours', 'bare'] as const) {
+    say('');
+    say(`Where that time goes, ${name}, medians in ms`);
+    for (const { hop, ms } of latency.hops[name]) say(`  ${hop.padEnd(56)} ${ms.toFixed(2).padStart(7)}`);
+  }
 }
 
 export function printParked(parked: Parked, say: (line: string) => void): void {
