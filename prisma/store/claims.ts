@@ -7,7 +7,7 @@ import { newId } from './ids';
 import { closeLockedRun } from './closing';
 import { loadLockedRun } from './runs';
 import { startTasks } from './tasks';
-import { inSqlTransaction, type Db, type SqlTx } from './transaction';
+import { inSqlTransaction, type Ahead, type Db, type DirectTx, type SqlTx } from './transaction';
 
 /** Which Temporal execution is asking. The run id comes from the activity's own context, never from an input. */
 export interface Execution {
@@ -60,7 +60,7 @@ export async function claimMessage(
   wake: { agentId: string; messageId: string },
   limits: { timeLimitMs: number },
 ): Promise<ClaimOutcome> {
-  return inSqlTransaction(db, async (tx) => {
+  const outcome = await inSqlTransaction(db, async (tx): Promise<ClaimOutcome | Claiming> => {
     const facts = await lockWakeFacts(tx, wake);
     if (!facts) return { kind: 'refused', why: 'no_wake', runId: null };
     switch (facts.state) {
@@ -73,9 +73,11 @@ export async function claimMessage(
       case 'pending':
         return { kind: 'refused', why: 'not_delivered', runId: null };
     }
-    const runId = await insertClaim(tx, facts, wake, execution, limits.timeLimitMs);
-    if (runId === null) return meetClaim(tx, execution, wake);
+    const claim = insertClaim(tx, facts, wake, execution, limits.timeLimitMs);
     const reason = closedWhileWaiting(facts);
+    if (reason === null && facts.taskId === null) return { kind: 'claiming', claim, facts };
+    const runId = await runOf(claim);
+    if (runId === null) return meetClaim(tx, execution, wake);
     if (reason !== null) {
       const run = await loadLockedRun(tx, runId);
       const draft = new RoomDraft(facts.roomId);
@@ -89,9 +91,24 @@ export async function claimMessage(
       await startTasks(tx, draft, [facts.taskId], agent);
       await draft.append(tx);
     }
-    const { wakeId, roomId, onCrash } = facts;
-    return { kind: 'granted', runId, wakeId, roomId, onCrash, timeLimitMs: limits.timeLimitMs };
+    return granted(runId, facts, limits);
   });
+  if (outcome.kind !== 'claiming') return outcome;
+  const runId = await runOf(outcome.claim);
+  if (runId === null) return inSqlTransaction(db, (tx) => meetClaim(tx, execution, wake));
+  return granted(runId, outcome.facts, limits);
+}
+
+/** The claim is all that its transaction writes: it was committed without waiting for what it came to. */
+interface Claiming {
+  readonly kind: 'claiming';
+  readonly claim: Claim;
+  readonly facts: WakeFacts;
+}
+
+function granted(runId: string, facts: WakeFacts, { timeLimitMs }: { timeLimitMs: number }): ClaimOutcome {
+  const { wakeId, roomId, onCrash } = facts;
+  return { kind: 'granted', runId, wakeId, roomId, onCrash, timeLimitMs };
 }
 
 /**
@@ -107,7 +124,7 @@ export async function claimAsLost(
     const facts = await lockWakeFacts(tx, wake);
     if (facts?.state !== 'delivered') return null;
     const execution = { workflowId: wake.workflowId, temporalRunId: null };
-    const runId = await insertClaim(tx, facts, wake, execution, limits.timeLimitMs);
+    const runId = await runOf(insertClaim(tx, facts, wake, execution, limits.timeLimitMs));
     if (runId === null) return null;
     const draft = new RoomDraft(facts.roomId);
     await closeLockedRun(tx, draft, await loadLockedRun(tx, runId), { kind: 'lost' }, null);
@@ -147,15 +164,22 @@ async function lockWakeFacts(tx: SqlTx, wake: { agentId: string; messageId: stri
   return facts;
 }
 
+type Claim = Ahead<{ runId: string }>;
+
+/** The run of a claim, or null when the message was claimed before. */
+async function runOf(claim: Claim): Promise<string | null> {
+  return (await claim.rows)[0]?.runId ?? null;
+}
+
 // The primary key decides. A conflict on it is the expected way to lose; on any other constraint it is a bug and throws.
-async function insertClaim(
-  tx: SqlTx,
+function insertClaim(
+  tx: DirectTx,
   facts: WakeFacts,
   wake: { agentId: string; messageId: string },
   execution: { workflowId: string; temporalRunId: string | null },
   timeLimitMs: number,
-): Promise<string | null> {
-  const [claimed] = await tx.$queryRaw<{ runId: string }[]>`
+): Claim {
+  return tx.$ahead`
     WITH claim AS (
       INSERT INTO agent_run_locks (agent_id, message_id, run_id, workflow_id, temporal_run_id)
       VALUES (${wake.agentId}, ${wake.messageId}, ${newId('run')}, ${execution.workflowId}, ${execution.temporalRunId})
@@ -174,7 +198,6 @@ async function insertClaim(
       WHERE id = ${facts.wakeId} AND EXISTS (SELECT FROM claim)
     )
     SELECT id AS "runId" FROM run`;
-  return claimed?.runId ?? null;
 }
 
 // Another execution of the same wake: our own lost acknowledgement, or a stranger, which the ledger counts.

@@ -8,7 +8,7 @@ import { settlement } from './budgets';
 import { WAKES_CHANNEL, type RoomDraft } from './draft';
 import { loadHolds, supersedeHeldActions } from './held-actions';
 import type { LockedRun } from './runs';
-import type { SqlTx } from './transaction';
+import { write, type SqlTx } from './transaction';
 
 export interface RecordedStep extends StepRecord {
   readonly effectId: string | null;
@@ -54,7 +54,7 @@ export async function closeLockedRun(
   }
   const rows = missing.map(({ step, ...record }) => stepColumns(step, { ...record, effectId: null }));
   if (last) rows.push(stepColumns(last.step, last.record));
-  await tx.$executeRaw`
+  await write(tx)`
     WITH unanswered AS (
       UPDATE model_requests SET outcome = 'unknown', code = 'unknown', ended_at = clock_timestamp()
       WHERE run_id = ${run.id} AND outcome = 'in_flight'
@@ -92,7 +92,7 @@ export async function loadSteps(tx: SqlTx, runId: string): Promise<RecordedStep[
 
 /** Writes the row of one step. The primary key is the last guard behind the run's lock. */
 export async function insertStep(tx: SqlTx, runId: string, step: Step, record: RecordedStep): Promise<void> {
-  await tx.$executeRaw`
+  await write(tx)`
     INSERT INTO run_steps (run_id, step_key, position, kind, state, code, effect_id)
     VALUES (${runId}, ${step.key}, ${step.position}, ${step.kind}, ${record.state}, ${record.code}, ${record.effectId})`;
 }

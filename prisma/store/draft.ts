@@ -2,7 +2,8 @@
 // The room's row is locked last and once, so its lock is held for one statement and numbers come in commit order.
 
 import type { MemoryCategory, MemoryVisibility, SuppressedReason, TaskPriority } from '../../workflows/contract';
-import type { SqlTx } from './transaction';
+import { Prisma } from '../generated/client';
+import type { DirectTx, SqlTx } from './transaction';
 import { newId } from './ids';
 import { observe } from './observations';
 import { noteNews } from './room-hints';
@@ -154,10 +155,25 @@ export class RoomDraft {
    */
   async append(tx: SqlTx): Promise<AppendedEvent[]> {
     if (this.isEmpty) return [];
+    const appended = await tx.$queryRaw<AppendedEvent[]>(this.statement());
+    if (appended.length !== this.events.length) throw new Error('room events were appended to no room');
+    this.tell(tx);
+    const byId = new Map(appended.map(({ id, seq, at }) => [id, { id, seq, at }]));
+    return this.events.map((event) => byId.get(event.id) as AppendedEvent);
+  }
+
+  /** As `append`, for the room of a run, which a foreign key keeps: COMMIT is sent right behind it. */
+  appendLast(tx: DirectTx): void {
+    if (this.isEmpty) return;
+    tx.$ahead(this.statement());
+    this.tell(tx);
+  }
+
+  private statement(): Prisma.Sql {
     const rows = this.rows();
     // Notifying costs a lock on commit, so it is done only when a wake is pending.
     const pending = this.wakes.some((wake) => wake.reason === null);
-    const appended = await tx.$queryRaw<AppendedEvent[]>`
+    return Prisma.sql`
       WITH input AS MATERIALIZED (SELECT ${JSON.stringify(rows)}::jsonb AS j),
       room AS (
         UPDATE rooms SET last_seq = last_seq + ${rows.events.length} WHERE id = ${this.roomId}
@@ -222,14 +238,10 @@ export class RoomDraft {
       )
       SELECT id, seq, at, CASE WHEN ${pending} THEN pg_notify(${WAKES_CHANNEL}, '')::text END AS notified
       FROM appended`;
-    if (appended.length !== rows.events.length) throw new Error('room events were appended to no room');
-    noteNews(tx, this.roomId);
-    this.tell();
-    const byId = new Map(appended.map(({ id, seq, at }) => [id, { id, seq, at }]));
-    return this.events.map((event) => byId.get(event.id) as AppendedEvent);
   }
 
-  private tell(): void {
+  private tell(tx: SqlTx): void {
+    noteNews(tx, this.roomId);
     for (const { type, data } of this.events) {
       observe({ kind: 'room_event', type });
       if (type === 'run_ended') observe({ kind: 'run_ended', ending: String(data['ending']) });

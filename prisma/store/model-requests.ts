@@ -10,10 +10,10 @@ import type { Execution } from './claims';
 import { closeLockedRun } from './closing';
 import { RoomDraft } from './draft';
 import { Fenced } from './errors';
-import { refuseStranger, lockOwnRun, lockOwnRunAndSurroundings, type LockedRun } from './runs';
+import { refuseStranger, lockOwnRun, lockOwnRunAndSurroundings } from './runs';
 import { readRelevant } from './relevance';
 import { roomView, type NewestOfRoom, type RoomView } from './room-view';
-import { inSqlTransaction, type Db, type SqlTx } from './transaction';
+import { inSqlTransaction, write, type Db, type SqlTx } from './transaction';
 
 /** The agent's model, and its key, still sealed. */
 export interface ModelTarget {
@@ -77,7 +77,8 @@ export async function claimRequest(
   render: (view: RoomView) => { context: RenderedContext; manifest: Record<string, unknown> },
 ): Promise<RequestClaim> {
   const claim = await inSqlTransaction(db, async (tx): Promise<RequestClaim | 'not_mine'> => {
-    const own = await lockOwnRunAndSurroundings(tx, execution, runId);
+    // Sent together: the second reads what stands once the lock is had.
+    const [own, found] = await Promise.all([lockOwnRunAndSurroundings(tx, execution, runId), loadTarget(tx, runId)]);
     if (!own) return 'not_mine';
     const { run, around } = own;
     if (run.reply !== null && run.rights !== null && run.replySha256 !== null) {
@@ -91,7 +92,8 @@ export async function claimRequest(
       await draft.append(tx);
       return { kind: 'closed', ending };
     }
-    const { target, last, view } = await loadTarget(tx, run);
+    if (found === undefined) throw new Error('a locked run is gone');
+    const { target, last, view } = found;
     const limit = target.ownerSupplied ? 1 : MODEL_REQUESTS_LIMIT;
     const number = (last?.number ?? 0) + 1;
     const mayAskAgain = last === null || ['retry', 'unknown', 'in_flight', 'aborted'].includes(last.outcome);
@@ -105,7 +107,7 @@ export async function claimRequest(
       if (view === null) throw new Error('a room is read for one run of one company');
       ({ context, manifest } = render({ ...view, ...(await readRelevant(tx, run, view)) }));
     }
-    await tx.$executeRaw`
+    await write(tx)`
       WITH unanswered AS (
         UPDATE model_requests SET outcome = 'unknown', code = 'unknown', ended_at = clock_timestamp()
         WHERE run_id = ${runId} AND outcome = 'in_flight'
@@ -139,8 +141,9 @@ export async function endRequest(
   const reply = result.reply === null ? null : JSON.stringify(result.reply);
   const sha256 = reply === null ? null : createHash('sha256').update(reply).digest('hex');
   const keyRejected = result.code === 'key_rejected';
-  const ended = await inSqlTransaction(db, async (tx) => {
-    const rows = await tx.$queryRaw<{ reply: DeclaredReply | null; sha256: string | null; rights: Rights | null }[]>`
+  const ending = await inSqlTransaction(
+    db,
+    async (tx) => tx.$ahead<{ reply: DeclaredReply | null; sha256: string | null; rights: Rights | null }>`
       WITH run AS (
         UPDATE runs SET
           reply = coalesce(reply, ${reply}::jsonb),
@@ -164,9 +167,9 @@ export async function endRequest(
         FROM run WHERE ${keyRejected} AND model_keys.id = ${sentWith.keyId}
           AND version = ${sentWith.keyVersion}::int
       )
-      SELECT reply, reply_sha256 AS sha256, rights FROM run`;
-    return rows[0];
-  });
+      SELECT reply, reply_sha256 AS sha256, rights FROM run`,
+  );
+  const [ended] = await ending.rows;
   if (ended) {
     if (ended.reply === null || ended.sha256 === null || ended.rights === null) return null;
     return { reply: ended.reply, sha256: ended.sha256, rights: ended.rights };
@@ -185,25 +188,32 @@ async function storedOrFenced(db: Db, execution: Execution, runId: string): Prom
 // With the room as it stands, for the first request of a run; every later one sends the context that this one stored.
 async function loadTarget(
   tx: SqlTx,
-  run: LockedRun,
-): Promise<{ target: ModelTarget; last: LastRequest | null; view: NewestOfRoom | null }> {
-  const view = run.context === null ? Prisma.sql`(${roomView(run)})` : Prisma.sql`NULL::jsonb`;
+  runId: string,
+): Promise<{ target: ModelTarget; last: LastRequest | null; view: NewestOfRoom | null } | undefined> {
   const [row] = await tx.$queryRaw<
     (ModelTarget & { number: number | null; outcome: string | null; view: NewestOfRoom | null })[]
   >`
-    SELECT a.model, k.id AS "keyId", k.version AS "keyVersion", k.provider AS protocol, k.base_url AS "baseUrl",
+    SELECT agent.model, k.id AS "keyId", k.version AS "keyVersion", k.provider AS protocol, k.base_url AS "baseUrl",
            CASE WHEN k.revoked_at IS NULL THEN k.sealed_secret END AS "sealedSecret",
-           coalesce(k.owner_supplied, false) AS "ownerSupplied", q.number, q.outcome, ${view} AS view
-    FROM runs r JOIN agents a ON a.id = r.agent_id
-    LEFT JOIN model_keys k ON k.id = a.model_key_id
+           coalesce(k.owner_supplied, false) AS "ownerSupplied", q.number, q.outcome,
+           CASE WHEN own.context IS NULL THEN (${roomView(OWN)}) END AS view
+    FROM runs own JOIN agents agent ON agent.id = own.agent_id
+    LEFT JOIN model_keys k ON k.id = agent.model_key_id
     LEFT JOIN LATERAL (
-      SELECT number, outcome FROM model_requests WHERE run_id = r.id ORDER BY number DESC LIMIT 1
+      SELECT number, outcome FROM model_requests WHERE run_id = own.id ORDER BY number DESC LIMIT 1
     ) q ON true
-    WHERE r.id = ${run.id}`;
-  if (!row) throw new Error('no such run');
-  const { number, outcome, view: seen, ...target } = row;
-  return { target, last: number === null || outcome === null ? null : { number, outcome }, view: seen };
+    WHERE own.id = ${runId}`;
+  if (!row) return undefined;
+  const { number, outcome, view, ...target } = row;
+  return { target, last: number === null || outcome === null ? null : { number, outcome }, view };
 }
+
+const OWN = {
+  roomId: Prisma.sql`own.room_id`,
+  agentId: Prisma.sql`own.agent_id`,
+  companyId: Prisma.sql`own.company_id`,
+  messageId: Prisma.sql`own.message_id`,
+};
 
 interface LastRequest {
   readonly number: number;

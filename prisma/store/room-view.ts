@@ -94,15 +94,15 @@ export interface RoomView {
 export type NewestOfRoom = Omit<RoomView, 'found_memory' | 'passages'> & { readonly has_passages: boolean };
 
 /** What a run needs to be known by, to read for it. */
-export interface ReadingRun {
-  readonly roomId: string;
-  readonly agentId: string;
-  readonly companyId: string;
-  readonly messageId: string;
+export interface ReadingRun<Value = string> {
+  readonly roomId: Value;
+  readonly agentId: Value;
+  readonly companyId: Value;
+  readonly messageId: Value;
 }
 
 /** @throws Error when the run names no room, agent, company or message: a read without a tenant must never mean all. */
-export function assertReader(run: ReadingRun): void {
+export function assertReader(run: ReadingRun<unknown>): void {
   for (const id of [run.roomId, run.agentId, run.companyId, run.messageId]) {
     if (!id) throw new Error('a room is read for one run of one company');
   }
@@ -114,12 +114,13 @@ export const MEMORY_JSON = Prisma.sql`
     'content', e.content, 'visibility', e.visibility, 'at', e.created_at)`;
 
 /**
- * The read of a room for one run, as a sub-select that gives one `NewestOfRoom`: it rides in the statement that asks for it.
+ * The read of a room for one run, as a sub-select that gives one `NewestOfRoom`: it rides in the statement that asks for it. The
+ * run is named by its values, or by columns of that statement which are never null.
  *
  * Private memory of the agent's own company is read only where that company switched it on for this agent here.
  * @throws Error when the run names no room, agent or company: a read without a tenant must never mean all tenants.
  */
-export function roomView(run: ReadingRun): Prisma.Sql {
+export function roomView(run: ReadingRun | ReadingRun<Prisma.Sql>): Prisma.Sql {
   assertReader(run);
   return Prisma.sql`
     WITH messages_read AS (

@@ -24,7 +24,7 @@ import { RoomDraft, type Author } from './draft';
 import { Fenced } from './errors';
 import { loadFrozen, recordStanding, settleApproved } from './held-actions';
 import { rightsOf, type RoomForWrite } from './roster';
-import { inStatement, inSqlTransaction, type Db, type SqlTx } from './transaction';
+import { inStatement, inSqlTransaction, type Db, type DirectTx, type SqlTx } from './transaction';
 
 /** A run's row while its lock is held. */
 export interface LockedRun {
@@ -91,7 +91,7 @@ export async function actOnce(
   effect: StepEffect,
   giveUpAt = 0,
 ): Promise<StepOutcome> {
-  const act = async (tx: SqlTx): Promise<StepOutcome | 'not_mine'> => {
+  const act = async (tx: DirectTx): Promise<StepOutcome | 'not_mine'> => {
     const own = await lockOwnRunAndSurroundings(tx, execution, runId);
     if (!own) return 'not_mine';
     const { run, around, done, holds } = own;
@@ -134,7 +134,7 @@ export async function actOnce(
       await insertStep(tx, run.id, step, record);
       if (holds.length > 0) await recordStanding(tx, run.id, move, rights);
     }
-    await draft.append(tx);
+    draft.appendLast(tx);
     return { state: record.state, code: record.code, ending };
   };
   const outcome = await inSqlTransaction(db, act, giveUpAt);
@@ -181,7 +181,7 @@ export async function closeRun(
     if (run.ending !== null) return run.ending;
     const draft = new RoomDraft(run.roomId);
     const computed = await closeLockedRun(tx, draft, run, reason, cancelled);
-    await draft.append(tx);
+    draft.appendLast(tx);
     return computed;
   });
   if (ending === 'not_mine') return refuseStranger(db, runId);
@@ -205,7 +205,7 @@ export async function closeAsLost(db: Db, runId: string): Promise<boolean> {
     if (run.state === 'closed') return false;
     const draft = new RoomDraft(run.roomId);
     await closeLockedRun(tx, draft, run, { kind: 'lost' }, null);
-    await draft.append(tx);
+    draft.appendLast(tx);
     return true;
   });
 }

@@ -6,7 +6,7 @@
 
 import pg from 'pg';
 import { Prisma, type PrismaClient } from '../generated/client';
-import type { SqlTx } from './transaction';
+import type { DirectTx, SqlTx } from './transaction';
 
 /** More than the store has; a text beyond it is sent unprepared, so that no caller can fill the server's memory. */
 const PREPARED_LIMIT = 300;
@@ -47,7 +47,7 @@ export function withDirectSql(prisma: PrismaClient, pool: pg.Pool): PrismaClient
   const { $queryRaw, $executeRaw } = sqlOn(pool);
   const transact = (work: unknown, options?: unknown): unknown =>
     options instanceof SqlOnly
-      ? runDirectly(pool, work as (tx: SqlTx) => Promise<unknown>, options.limitMs)
+      ? runDirectly(pool, work as (tx: DirectTx) => Promise<unknown>, options.limitMs)
       : (prisma.$transaction as (...args: unknown[]) => unknown)(work, options);
   const own: Readonly<Record<string | symbol, unknown>> = { $queryRaw, $executeRaw, $transaction: transact };
   return new Proxy(prisma, {
@@ -55,19 +55,27 @@ export function withDirectSql(prisma: PrismaClient, pool: pg.Pool): PrismaClient
   });
 }
 
-async function runDirectly<T>(pool: pg.Pool, work: (tx: SqlTx) => Promise<T>, limitMs: number | undefined): Promise<T> {
+async function runDirectly<T>(
+  pool: pg.Pool,
+  work: (tx: DirectTx) => Promise<T>,
+  limitMs: number | undefined,
+): Promise<T> {
   const client = await pool.connect().catch((error: unknown) => {
     throw markUncommitted(error);
   });
   let lost: Error | undefined;
   let committing = false;
+  // What nobody has waited for so far, in the order in which it was sent.
+  const ahead: Promise<unknown>[] = [];
+  const sendAhead = <R>(sent: Promise<R>): Promise<R> => {
+    sent.catch(() => undefined);
+    ahead.push(sent);
+    return sent;
+  };
   try {
-    // Not waited for: it travels with the first statement, which fails if it does.
-    const begun = client.query('BEGIN');
-    begun.catch(() => undefined);
+    void sendAhead(client.query('BEGIN'));
     if (limitMs !== undefined) await limitStatements(client, limitMs);
-    const result = await work(sqlOn(client));
-    await begun;
+    const result = await work(directTxOn(client, sendAhead));
     committing = true;
     // A transaction that failed inside is rolled back by COMMIT, without an error.
     const { command } = await client.query('COMMIT');
@@ -75,10 +83,21 @@ async function runDirectly<T>(pool: pg.Pool, work: (tx: SqlTx) => Promise<T>, li
     return result;
   } catch (error) {
     await client.query('ROLLBACK').catch((failure: Error) => (lost = failure));
+    const cause = await firstRefusal(ahead);
+    if (cause !== undefined) throw markUncommitted(cause);
     throw committing ? error : markUncommitted(error);
   } finally {
     client.release(lost);
   }
+}
+
+// Of the statements that nobody waited for, the first that Postgres said no to: COMMIT came after it, and could only roll
+// back. What is sent behind it fails too, and does not say why.
+async function firstRefusal(ahead: readonly Promise<unknown>[]): Promise<unknown> {
+  const outcomes = await Promise.allSettled(ahead);
+  return outcomes.flatMap((each) =>
+    each.status === 'rejected' && each.reason instanceof pg.DatabaseError ? [each.reason] : [],
+  )[0];
 }
 
 function markUncommitted(error: unknown): unknown {
@@ -96,17 +115,32 @@ async function limitStatements(client: pg.PoolClient, limitMs: number): Promise<
 }
 
 function sqlOn(queryable: Pick<pg.Pool, 'query'> | pg.PoolClient): SqlTx {
-  const send = async (strings: TemplateStringsArray | Prisma.Sql, values: readonly unknown[]) => {
-    const { text, values: flat } = strings instanceof Prisma.Sql ? strings : Prisma.sql(strings, ...values);
-    const name = nameOf(text);
-    return queryable.query({ text, values: flat, types: TYPES, ...(name === undefined ? {} : { name }) });
-  };
   const tx = {
-    $queryRaw: async (strings: TemplateStringsArray, ...values: unknown[]) => (await send(strings, values)).rows,
+    $queryRaw: async (strings: TemplateStringsArray, ...values: unknown[]) =>
+      (await send(queryable, strings, values)).rows,
     $executeRaw: async (strings: TemplateStringsArray, ...values: unknown[]) =>
-      (await send(strings, values)).rowCount ?? 0,
+      (await send(queryable, strings, values)).rowCount ?? 0,
   };
   return tx as unknown as SqlTx;
+}
+
+function directTxOn(client: pg.PoolClient, sendAhead: <R>(sent: Promise<R>) => Promise<R>): DirectTx {
+  const sendRows = async (strings: TemplateStringsArray | Prisma.Sql, values: readonly unknown[]) =>
+    (await send(client, strings, values)).rows;
+  const $ahead = (strings: TemplateStringsArray | Prisma.Sql, ...values: unknown[]) => ({
+    rows: sendAhead(sendRows(strings, values)),
+  });
+  return { ...sqlOn(client), $ahead };
+}
+
+async function send(
+  queryable: Pick<pg.Pool, 'query'> | pg.PoolClient,
+  strings: TemplateStringsArray | Prisma.Sql,
+  values: readonly unknown[],
+): Promise<pg.QueryResult> {
+  const { text, values: flat } = strings instanceof Prisma.Sql ? strings : Prisma.sql(strings, ...values);
+  const name = nameOf(text);
+  return queryable.query({ text, values: flat, types: TYPES, ...(name === undefined ? {} : { name }) });
 }
 
 function nameOf(text: string): string | undefined {

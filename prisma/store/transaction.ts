@@ -12,6 +12,26 @@ export type Tx = Prisma.TransactionClient;
  * either kind.
  */
 export type SqlTx = Pick<Tx, '$queryRaw' | '$executeRaw'>;
+/** A transaction of `inSqlTransaction`. */
+export interface DirectTx extends SqlTx {
+  /**
+   * Sends a statement that nobody waits for: what comes next, or COMMIT, travels right behind it, and its failure fails the
+   * transaction. Its rows may be awaited after the transaction; they are then committed.
+   */
+  $ahead<T>(strings: TemplateStringsArray | Prisma.Sql, ...values: readonly unknown[]): Ahead<T>;
+}
+export interface Ahead<T> {
+  readonly rows: Promise<T[]>;
+}
+
+/** Sends a statement whose answer nobody reads: ahead, in a transaction that can. */
+export function write(tx: SqlTx | DirectTx) {
+  return async (strings: TemplateStringsArray, ...values: readonly unknown[]): Promise<void> => {
+    if ('$ahead' in tx) tx.$ahead(strings, ...values);
+    else await tx.$executeRaw(strings, ...values);
+  };
+}
+
 /** Where a read runs: in the caller's transaction, or on its own. */
 export type Reader = PrismaClient | Tx;
 
@@ -66,11 +86,13 @@ export async function inTransaction<T>(db: Db, work: (tx: Tx) => Promise<T>): Pr
  * Until `giveUpAt` (epoch ms), whatever kept it from sending its COMMIT is waited out here: no free connection, a lock held
  * too long, a server that is away. None of these has committed. For callers that get one attempt.
  */
-export async function inSqlTransaction<T>(db: Db, work: (tx: SqlTx) => Promise<T>, giveUpAt = 0): Promise<T> {
+export async function inSqlTransaction<T>(db: Db, work: (tx: DirectTx) => Promise<T>, giveUpAt = 0): Promise<T> {
   for (let attempt = 1; ; attempt += 1) {
     const limitMs = attempt === 1 ? undefined : giveUpAt - Date.now();
     try {
-      return await retried(db, work, (told) => db.$transaction(told, new SqlOnly(limitMs) as object));
+      return await retried(db, work, (told) =>
+        db.$transaction((tx) => told(tx as SqlTx as DirectTx), new SqlOnly(limitMs) as object),
+      );
     } catch (error) {
       const pauseMs = Math.min(AGAIN_MAX_MS, AGAIN_MS * 2 ** attempt) * (0.5 + Math.random() / 2);
       const outlasts = Date.now() + pauseMs < giveUpAt;

@@ -49,7 +49,8 @@ export async function openCommitCutter(postgresPort: number): Promise<CommitCutt
       upstream.write(bytes);
     });
     upstream.on('data', (bytes) => {
-      if (isCommitting) return breakOff();
+      // What was sent before it is answered first.
+      if (isCommitting && bytes.includes('COMMIT\0')) return breakOff();
       client.write(bytes);
     });
   });

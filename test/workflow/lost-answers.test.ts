@@ -113,7 +113,7 @@ async function dispatch(): Promise<void> {
 
 function cutting(db: Db): Db {
   const transactions = new Map<string, number>();
-  const transact = <T>(work: (tx: Tx) => Promise<T>): Promise<T> => {
+  const transact = <T>(work: (tx: Tx) => Promise<T>, options?: object): Promise<T> => {
     const { activityType, workflowExecution } = activityInfo();
     const agent = workflowExecution?.workflowId.split('/')[1] ?? '';
     const counted = `${agent} ${activityType}`;
@@ -127,7 +127,7 @@ function cutting(db: Db): Db {
         cutter.cutAtCommit(row?.port ?? 0, due.cut);
       }
       return result;
-    });
+    }, options);
   };
   return new Proxy(db, {
     get(target, name) {

@@ -60,12 +60,12 @@ afterAll(async () => {
 });
 
 function breakable(db: Db): Db {
-  const transact = <T>(work: (tx: Tx) => Promise<T>): Promise<T> =>
+  const transact = <T>(work: (tx: Tx) => Promise<T>, options?: object): Promise<T> =>
     db.$transaction(async (tx) => {
       const result = await work(tx);
       if (activityInfo().activityType === broken) throw new Error('a bug');
       return result;
-    });
+    }, options);
   return new Proxy(db, {
     get(target, name) {
       if (name === '$transaction') return transact;
