@@ -77,6 +77,34 @@ test('a change that fails leaves no trace in it', async () => {
   expect(await auditOf('larkspur')).toHaveLength(before);
 });
 
+test('what was so before is told of once, however often it is said', async () => {
+  const { larkspur, tamarack } = room;
+  const operator = api.client(api.operatorKey);
+  const posted = await expectStatus(
+    201,
+    larkspur.member.post(`${room.path}/events`, { type: 'message', text: 'to be erased' }),
+  );
+  const spare = await expectStatus(201, larkspur.admin.post('/v1/keys', { kind: 'service', name: 'spare' }));
+  const given = { name: 'spare', provider: 'openai', key: 'sk-test-spare' };
+  const modelKey = await expectStatus(201, larkspur.admin.post('/v1/model-keys', given));
+  for (const _ of [1, 2]) {
+    await expectStatus(200, larkspur.admin.post(`${room.path}/redactions`, { subject: posted.id }));
+    await expectStatus(204, larkspur.admin.delete(`/v1/keys/${spare.id}`));
+    await expectStatus(204, larkspur.admin.delete(`/v1/model-keys/${modelKey.id}`));
+    await expectStatus(200, operator.post(`/v1/companies/${tamarack.id}/suspend`));
+  }
+  for (const _ of [1, 2]) await expectStatus(200, operator.post(`/v1/companies/${tamarack.id}/resume`));
+  expect((await auditOf('larkspur')).slice(-3)).toMatchObject([
+    { action: 'redaction.made', subject: posted.id },
+    { action: 'key.revoked', subject: spare.id },
+    { action: 'model_key.revoked', subject: modelKey.id },
+  ]);
+  expect((await auditOf('tamarack')).slice(-2)).toMatchObject([
+    { action: 'company.suspended', subject: tamarack.id },
+    { action: 'company.resumed', subject: tamarack.id },
+  ]);
+});
+
 test('is read by admins alone, filtered and paged', async () => {
   const { larkspur } = room;
   for (const key of [larkspur.member, larkspur.service, larkspur.agent, api.client(api.operatorKey)]) {
