@@ -75,7 +75,16 @@ export const agentRoutes: readonly Route[] = [
     summary: 'Change an agent',
     success: ok(ownAgent),
     body: agentPatch,
-    audit: ({ ids, body }) => ({ action: 'agent.changed', subject: ids.agent, details: { fields: Object.keys(body) } }),
+    // Limits are told with what they became; instructions are content.
+    audit: ({ ids, body }) => ({
+      action: 'agent.changed',
+      subject: ids.agent,
+      details: {
+        fields: Object.keys(body),
+        tokens_per_day: body.tokens_per_day,
+        tokens_per_run: body.tokens_per_run,
+      },
+    }),
     async handle(tx, { caller, ids, body }) {
       const agent = await updateAgent(tx, caller.companyId, ids.agent, {
         name: body.name,

@@ -60,6 +60,20 @@ test('rights and limits are told with what they became', async () => {
     { action: 'room.changed', details: { run_allowance: 7 } },
     { action: 'roster.changed', details: { rights: { reply: 'go', memory: 'refuse' } } },
   ]);
+  const agent = `/v1/agents/${larkspur.agentId}`;
+  for (const change of [
+    { tokens_per_day: 90_000, instructions: 'canary' },
+    { tokens_per_day: null, tokens_per_run: 7 },
+  ]) {
+    await expectStatus(200, larkspur.admin.patch(agent, change));
+  }
+  await expectStatus(200, larkspur.admin.patch(agent, { name: 'Scribe' }));
+  const changes = (await auditOf('larkspur', 'action=agent.changed')).map((entry) => entry.details);
+  expect(changes.slice(-3)).toEqual([
+    { fields: ['instructions', 'tokens_per_day'], tokens_per_day: 90_000 },
+    { fields: ['tokens_per_day', 'tokens_per_run'], tokens_per_day: null, tokens_per_run: 7 },
+    { fields: ['name'] },
+  ]);
 });
 
 test('what one company does to another stands in the audits of both, and does not name its person to the other', async () => {
