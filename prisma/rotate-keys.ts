@@ -1,25 +1,12 @@
 // Seals every stored secret anew under the first master key. Each batch stands by itself, so it can be stopped at any moment and
 // started again; beside live processes it may run, as long as all of them know the first key too.
 
-import { connectDatabase } from './client';
-import { DatabaseUnavailable } from './database-url';
-import {
-  createSecretBox,
-  parseMasterKeys,
-  sealedPrefix,
-  SecretBoxError,
-  type MasterKey,
-  type SecretBox,
-} from './secret-box';
-import { Transient } from './store/errors';
+import { createSecretBox, sealedPrefix, SecretBoxError, type MasterKey, type SecretBox } from './secret-box';
 import { countSealed, listSealedOtherwise, replaceSealed, type SealedSecret } from './store/resealing';
 import type { Db } from './store/transaction';
 
 /** Rows locked at once, for as long as one statement takes. */
 const BATCH = 100;
-
-/** As patient as somebody at a terminal; live processes, whose locks it waits for, give up sooner. */
-const TIMEOUTS = { lockTimeoutMs: 10_000, statementTimeoutMs: 30_000, transactionTimeoutMs: 60_000 };
 
 export interface RotationOptions {
   readonly log: (line: string) => void;
@@ -90,36 +77,4 @@ function whyUnopened(box: SecretBox, sealed: string, error: SecretBoxError): str
   } catch {
     return error.message;
   }
-}
-
-async function main(): Promise<void> {
-  const { DATABASE_URL: url = '', MASTER_KEYS: masterKeys = '' } = process.env;
-  if (url === '')
-    throw new DatabaseUnavailable('DATABASE_URL is not set: it names the database whose secrets to seal anew');
-  const keys = parseMasterKeys(masterKeys);
-  const database = await connectDatabase(url, {
-    ...TIMEOUTS,
-    poolSize: 1,
-    applicationName: 'durable-room rotate-keys',
-  });
-  try {
-    const { remaining } = await rotateMasterKeys(database.prisma, keys, { log: (line) => console.log(line) });
-    if (remaining === 0) return;
-    console.error(
-      `Not sealed under ${keys[0]?.id}: ${remaining}. Add the master keys named above to MASTER_KEYS, or have the owners ` +
-        'replace their model keys; see that every process seals under the first key; then run this again',
-    );
-    process.exitCode = 1;
-  } finally {
-    await database.close();
-  }
-}
-
-if (require.main === module) {
-  main().catch((error: unknown) => {
-    const expected =
-      error instanceof DatabaseUnavailable || error instanceof SecretBoxError || error instanceof Transient;
-    console.error(expected ? error.message : error);
-    process.exitCode = 1;
-  });
 }

@@ -6,13 +6,14 @@ import {
   listAgents,
   loadKnownAgent,
   publicAgentResource,
-  setPaused,
+  pauseAgent,
+  resumeAgent,
   updateAgent,
   type Agent,
 } from '../../prisma/store/agents';
 import { viewerOf, type CompanyCaller } from '../callers';
 import { created, ok, readRoute, writeRoute, type Route } from '../route';
-import { ownAgent, pageOf, shownAgent } from '../schemas/answers';
+import { ownAgent, pageOf, pausedAgent, shownAgent } from '../schemas/answers';
 import { agentBody, agentPatch } from '../schemas/bodies';
 import { slugOr } from '../schemas/fields';
 import { listBody, listQuery, pageRequest } from '../schemas/lists';
@@ -74,7 +75,16 @@ export const agentRoutes: readonly Route[] = [
     summary: 'Change an agent',
     success: ok(ownAgent),
     body: agentPatch,
-    audit: ({ ids, body }) => ({ action: 'agent.changed', subject: ids.agent, details: { fields: Object.keys(body) } }),
+    // Limits are told with what they became; instructions are content.
+    audit: ({ ids, body }) => ({
+      action: 'agent.changed',
+      subject: ids.agent,
+      details: {
+        fields: Object.keys(body),
+        tokens_per_day: body.tokens_per_day,
+        tokens_per_run: body.tokens_per_run,
+      },
+    }),
     async handle(tx, { caller, ids, body }) {
       const agent = await updateAgent(tx, caller.companyId, ids.agent, {
         name: body.name,
@@ -92,22 +102,24 @@ export const agentRoutes: readonly Route[] = [
     method: 'post',
     path: '/v1/agents/:agent/pause',
     who: 'person',
-    summary: 'Pause an agent: its wakes are suppressed',
-    success: ok(ownAgent),
+    summary: 'Let no run of an agent begin; says which are still in flight',
+    success: ok(pausedAgent),
     audit: ({ ids }) => ({ action: 'agent.paused', subject: ids.agent }),
     async handle(tx, { caller, ids }) {
-      return { status: 200, body: agentResource(await setPaused(tx, caller.companyId, ids.agent, true)) };
+      const { agent, inFlight, changed } = await pauseAgent(tx, caller.companyId, ids.agent);
+      return { status: 200, body: { ...agentResource(agent), in_flight: inFlight }, repeated: !changed };
     },
   }),
   writeRoute({
     method: 'post',
     path: '/v1/agents/:agent/resume',
     who: 'person',
-    summary: 'Resume an agent',
+    summary: 'Let runs of an agent begin again',
     success: ok(ownAgent),
     audit: ({ ids }) => ({ action: 'agent.resumed', subject: ids.agent }),
     async handle(tx, { caller, ids }) {
-      return { status: 200, body: agentResource(await setPaused(tx, caller.companyId, ids.agent, false)) };
+      const { agent, changed } = await resumeAgent(tx, caller.companyId, ids.agent);
+      return { status: 200, body: agentResource(agent), repeated: !changed };
     },
   }),
 ];

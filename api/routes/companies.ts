@@ -82,7 +82,8 @@ export const companyRoutes: readonly Route[] = [
     success: ok(shownCompany),
     audit: ({ ids }) => of('company.suspended', ids.company),
     async handle(tx, { ids }) {
-      return { status: 200, body: companyResource(await suspendCompany(tx, ids.company)) };
+      const { company, changed } = await suspendCompany(tx, ids.company);
+      return { status: 200, body: companyResource(company), repeated: !changed };
     },
   }),
   writeRoute({
@@ -93,7 +94,8 @@ export const companyRoutes: readonly Route[] = [
     success: ok(shownCompany),
     audit: ({ ids }) => of('company.resumed', ids.company),
     async handle(tx, { ids }) {
-      return { status: 200, body: companyResource(await resumeCompany(tx, ids.company)) };
+      const { company, changed } = await resumeCompany(tx, ids.company);
+      return { status: 200, body: companyResource(company), repeated: !changed };
     },
   }),
 ];

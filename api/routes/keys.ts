@@ -63,8 +63,7 @@ export const keyRoutes: readonly Route[] = [
     success: noContent,
     audit: ({ ids }) => ({ action: 'key.revoked', subject: ids.key }),
     async handle(tx, { caller, ids }) {
-      await revokeKey(tx, caller.companyId, ids.key);
-      return { status: 204 };
+      return { status: 204, repeated: !(await revokeKey(tx, caller.companyId, ids.key)) };
     },
   }),
 ];

@@ -140,8 +140,7 @@ export function modelKeyRoutes({ secretBox, providers, allowedModelHosts }: ApiD
       success: noContent,
       audit: ({ ids }) => ({ action: 'model_key.revoked', subject: ids.model_key }),
       async handle(tx, { caller, ids }) {
-        await revokeModelKey(tx, caller.companyId, ids.model_key);
-        return { status: 204 };
+        return { status: 204, repeated: !(await revokeModelKey(tx, caller.companyId, ids.model_key)) };
       },
     }),
   ];

@@ -21,8 +21,9 @@ export const redactionRoutes: readonly Route[] = [
       details: { kind },
     }),
     async handle(tx, { caller, ids, body }) {
-      const { subject, kind, redactedAt } = await redact(tx, ids.room, authorOf(caller), body.subject);
-      return { status: 200, body: { room: ids.room, subject, kind, redacted_at: redactedAt.toISOString() } };
+      const { subject, kind, redactedAt, before } = await redact(tx, ids.room, authorOf(caller), body.subject);
+      const shown = { room: ids.room, subject, kind, redacted_at: redactedAt.toISOString() };
+      return { status: 200, body: shown, repeated: before };
     },
   }),
 ];

@@ -10,7 +10,12 @@ import { listedRun, shownRun, shownWake } from '../schemas/room-answers';
 import { idOf, instant, oneOf } from '../schemas/fields';
 import { listBody, listQuery, pageRequest } from '../schemas/lists';
 
-const place = { room: idOf('room').optional(), agent: idOf('agent').optional() };
+const filters = {
+  room: idOf('room').optional(),
+  agent: idOf('agent').optional(),
+  since: instant.optional(),
+  until: instant.optional(),
+};
 
 export function ledgerRoutes({ prices }: Pick<ApiDeps, 'prices'>): readonly Route[] {
   return [
@@ -19,9 +24,10 @@ export function ledgerRoutes({ prices }: Pick<ApiDeps, 'prices'>): readonly Rout
       who: 'company',
       summary: 'The wakes in the rooms of the caller',
       success: ok(pageOf(shownWake)),
-      query: listQuery('wake').extend({ ...place, state: oneOf(WAKE_STATES).optional() }),
+      query: listQuery('wake').extend({ ...filters, state: oneOf(WAKE_STATES).optional() }),
       async handle(db, { caller, query }) {
-        const filter = { room: query.room, agent: query.agent, state: query.state };
+        const { room, agent, state, since, until } = query;
+        const filter = { room, agent, state, since, until };
         return { status: 200, body: listBody(await listWakes(db, viewerOf(caller), filter, pageRequest(query))) };
       },
     }),
@@ -40,11 +46,9 @@ export function ledgerRoutes({ prices }: Pick<ApiDeps, 'prices'>): readonly Rout
       summary: 'The runs in the rooms of the caller',
       success: ok(pageOf(listedRun)),
       query: listQuery('run').extend({
-        ...place,
+        ...filters,
         state: oneOf(['open', 'closed']).optional(),
         ending: oneOf(ENDINGS).optional(),
-        since: instant.optional(),
-        until: instant.optional(),
       }),
       async handle(db, { caller, query }) {
         const { room, agent, state, ending, since, until } = query;

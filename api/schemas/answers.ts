@@ -104,6 +104,13 @@ export const ownAgent = z
   .meta({ id: 'Agent' });
 export const shownAgent = z.union([ownAgent, publicAgent]);
 
+export const pausedAgent = z
+  .object({
+    ...ownAgent.shape,
+    in_flight: z.array(z.object({ run: shownId('run'), room: shownId('room'), message: shownId('msg') })),
+  })
+  .meta({ id: 'PausedAgent', description: '`in_flight`: its runs that had begun, in all rooms, and go on.' });
+
 export const shownRoom = z
   .object({
     id: shownId('room'),

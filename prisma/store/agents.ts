@@ -95,12 +95,49 @@ export async function updateAgent(
   return agent;
 }
 
-/** Stops an agent from being woken, or lets it be woken again. Idempotent. @throws NotFound */
-export async function setPaused(tx: Tx, companyId: string, agentId: string, paused: boolean): Promise<Agent> {
-  await tx.$executeRaw`
-    UPDATE agents SET paused_at = CASE WHEN ${paused} THEN coalesce(paused_at, clock_timestamp()) END
-    WHERE id = ${agentId} AND company_id = ${companyId}`;
-  return loadOwnAgent(tx, companyId, agentId);
+/** A run of an agent that had begun when the agent was paused. */
+export interface RunOfPaused {
+  readonly run: string;
+  readonly room: string;
+  readonly message: string;
+}
+
+/**
+ * Lets no run of an agent begin, and returns its runs still in flight, in all rooms. `changed` is false when it was paused before.
+ *
+ * Its places on rosters are locked, as a claim locks one for sharing: a claim under way is waited for, and its run is among
+ * those in flight; one that comes later sees the agent paused.
+ * @throws NotFound
+ */
+export async function pauseAgent(
+  tx: Tx,
+  companyId: string,
+  agentId: string,
+): Promise<{ agent: Agent; inFlight: readonly RunOfPaused[]; changed: boolean }> {
+  await lockAgent(tx, companyId, agentId);
+  await tx.$queryRaw`
+    SELECT 1 AS locked FROM room_agents WHERE agent_id = ${agentId} ORDER BY room_id FOR NO KEY UPDATE`;
+  const changed = await tx.$executeRaw`
+    UPDATE agents SET paused_at = clock_timestamp() WHERE id = ${agentId} AND paused_at IS NULL`;
+  const inFlight = await tx.$queryRaw<RunOfPaused[]>`
+    SELECT id AS run, room_id AS room, message_id AS message
+    FROM runs WHERE agent_id = ${agentId} AND state = 'open' ORDER BY id`;
+  return { agent: await loadOwnAgent(tx, companyId, agentId), inFlight, changed: changed === 1 };
+}
+
+/**
+ * Lets runs of an agent begin again; `changed` is false when they could. Wakes suppressed meanwhile stay so.
+ * @throws NotFound
+ */
+export async function resumeAgent(
+  tx: Tx,
+  companyId: string,
+  agentId: string,
+): Promise<{ agent: Agent; changed: boolean }> {
+  const changed = await tx.$executeRaw`
+    UPDATE agents SET paused_at = NULL
+    WHERE id = ${agentId} AND company_id = ${companyId} AND paused_at IS NOT NULL`;
+  return { agent: await loadOwnAgent(tx, companyId, agentId), changed: changed === 1 };
 }
 
 /** Locks a company's agent, so that what it is called holds until the transaction ends. @throws NotFound */

@@ -29,22 +29,23 @@ export async function listCompanies(reader: Reader, page: PageRequest): Promise<
 }
 
 /**
- * Shuts a company's keys and wakes out and ends its open runs as cancelled, in the caller's transaction. Idempotent.
+ * Shuts a company's keys and wakes out and ends its open runs as cancelled, in the caller's transaction. `changed` is
+ * false when they were.
  *
  * Every membership is locked first, as a claim locks it for sharing: a claim under way is waited for and its run ended
  * here; one that comes later sees the company suspended.
  * @throws NotFound
  */
-export async function suspendCompany(tx: Tx, companyId: string): Promise<Company> {
+export async function suspendCompany(tx: Tx, companyId: string): Promise<{ company: Company; changed: boolean }> {
   await tx.$queryRaw`
     SELECT 1 AS locked FROM room_members WHERE company_id = ${companyId} ORDER BY room_id FOR NO KEY UPDATE`;
-  await tx.$executeRaw`
-    UPDATE companies SET suspended_at = coalesce(suspended_at, clock_timestamp()) WHERE id = ${companyId}`;
+  const changed = await tx.$executeRaw`
+    UPDATE companies SET suspended_at = clock_timestamp() WHERE id = ${companyId} AND suspended_at IS NULL`;
   const drafts = new RoomDrafts();
   const ofCompany = Prisma.sql`company_id = ${companyId}`;
   await cancelOpenRuns(tx, drafts, ofCompany, { by: 'operator', why: 'suspended' });
   await drafts.append(tx);
-  return loadCompany(tx, companyId);
+  return { company: await loadCompany(tx, companyId), changed: changed === 1 };
 }
 
 /** Sets the budget of all of a company's agents together; null: no limit. @throws NotFound */
@@ -53,10 +54,11 @@ export async function setBudget(tx: Tx, companyId: string, tokensPerDay: number 
   return loadCompany(tx, companyId);
 }
 
-/** Lets a company's keys and wakes in again. Idempotent. @throws NotFound */
-export async function resumeCompany(tx: Tx, companyId: string): Promise<Company> {
-  await tx.$executeRaw`UPDATE companies SET suspended_at = NULL WHERE id = ${companyId}`;
-  return loadCompany(tx, companyId);
+/** Lets a company's keys and wakes in again; `changed` is false when they were. @throws NotFound */
+export async function resumeCompany(tx: Tx, companyId: string): Promise<{ company: Company; changed: boolean }> {
+  const changed = await tx.$executeRaw`
+    UPDATE companies SET suspended_at = NULL WHERE id = ${companyId} AND suspended_at IS NOT NULL`;
+  return { company: await loadCompany(tx, companyId), changed: changed === 1 };
 }
 
 /** A company as it sees itself. */

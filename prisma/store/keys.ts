@@ -140,14 +140,14 @@ async function lockCompany(tx: Tx, companyId: string): Promise<void> {
 }
 
 /**
- * Revokes a key for good. Does nothing to one revoked before.
+ * Revokes a key for good. False when it was revoked before: nothing is done to it.
  * @throws NotFound; Conflict when it is the company's last admin key, without which nobody could make another
  */
-export async function revokeKey(tx: Tx, companyId: string, keyId: string): Promise<void> {
+export async function revokeKey(tx: Tx, companyId: string, keyId: string): Promise<boolean> {
   await lockCompany(tx, companyId);
   const key = await tx.apiKey.findUnique({ where: { id: keyId, companyId } });
   if (!key) throw new NotFound('no such key');
-  if (key.revokedAt !== null) return;
+  if (key.revokedAt !== null) return false;
   if (key.role === 'admin') {
     // One that expires is none to stay with.
     const lasting = { companyId, role: 'admin', revokedAt: null, expiresAt: null, id: { not: keyId } };
@@ -155,6 +155,7 @@ export async function revokeKey(tx: Tx, companyId: string, keyId: string): Promi
     if (others === 0) throw new Conflict("the company's last admin key can't be revoked");
   }
   await tx.$executeRaw`UPDATE api_keys SET revoked_at = clock_timestamp() WHERE id = ${keyId}`;
+  return true;
 }
 
 /**

@@ -70,13 +70,17 @@ export async function updateModelKey(
   return key;
 }
 
-/** Revokes a key for good: the wakes of agents that use it are suppressed from now on. Idempotent. @throws NotFound */
-export async function revokeModelKey(tx: Tx, companyId: string, modelKeyId: string): Promise<void> {
-  const found = await tx.$executeRaw`
-    UPDATE model_keys SET revoked_at = coalesce(revoked_at, clock_timestamp())
-    WHERE id = ${modelKeyId} AND company_id = ${companyId}`;
-  if (found === 0) throw new NotFound('no such model key');
-  await endOpenKeyTest(tx, modelKeyId, 'revoked');
+/**
+ * Revokes a key for good: the wakes of agents that use it are suppressed from now on. False when it was revoked before.
+ * @throws NotFound
+ */
+export async function revokeModelKey(tx: Tx, companyId: string, modelKeyId: string): Promise<boolean> {
+  const changed = await tx.$executeRaw`
+    UPDATE model_keys SET revoked_at = clock_timestamp()
+    WHERE id = ${modelKeyId} AND company_id = ${companyId} AND revoked_at IS NULL`;
+  if (changed === 1) await endOpenKeyTest(tx, modelKeyId, 'revoked');
+  else await loadModelKey(tx, companyId, modelKeyId);
+  return changed === 1;
 }
 
 /** A model key as the API shows it: never its secret. `provider` is the name the operator gave its address, or null. */

@@ -16,9 +16,11 @@ export interface Redaction {
   readonly subject: string;
   readonly kind: 'message' | 'task' | 'response' | 'memory' | 'file';
   readonly redactedAt: Date;
+  /** It had been erased before. */
+  readonly before: boolean;
 }
 
-interface Target extends Omit<Redaction, 'redactedAt'> {
+interface Target extends Omit<Redaction, 'redactedAt' | 'before'> {
   readonly companyId: string;
   readonly redactedAt: Date | null;
   /** The task behind it, for a task and a response. */
@@ -41,17 +43,17 @@ export async function redact(tx: Tx, roomId: string, author: Author, subjectId: 
   }
   const target = await findTarget(tx, roomId, subjectId);
   if (target.companyId !== author.companyId) throw new NotAllowed('only the company that wrote it may redact it');
-  if (target.redactedAt !== null) return { ...target, redactedAt: target.redactedAt };
+  const { subject, kind } = target;
+  if (target.redactedAt !== null) return { subject, kind, redactedAt: target.redactedAt, before: true };
   const [{ at }] = (await tx.$queryRaw<{ at: Date }[]>`SELECT clock_timestamp()::timestamptz(3) AS at`) as [
     { at: Date },
   ];
   await eraseFromRuns(tx, roomId, target);
   await erase(tx, target, at);
   const draft = new RoomDraft(roomId);
-  const data = { subject: target.subject, kind: target.kind };
-  draft.addEvent({ type: 'redacted', author, subjectId: target.subject, data });
+  draft.addEvent({ type: 'redacted', author, subjectId: subject, data: { subject, kind } });
   await draft.append(tx);
-  return { subject: target.subject, kind: target.kind, redactedAt: at };
+  return { subject, kind, redactedAt: at, before: false };
 }
 
 async function findTarget(tx: Tx, roomId: string, id: string): Promise<Target> {

@@ -12,6 +12,9 @@ export interface WakeFilter {
   readonly room: string | undefined;
   readonly agent: string | undefined;
   readonly state: WakeState | undefined;
+  /** Bounds of the time at which it was written, which is its message's; the later one excluded. */
+  readonly since: Date | undefined;
+  readonly until: Date | undefined;
 }
 
 /** The wakes in the viewer's rooms, as it may see them. */
@@ -21,7 +24,12 @@ export async function listWakes(
   filter: WakeFilter,
   page: PageRequest,
 ): Promise<Page<Record<string, unknown>>> {
-  const conditions = [equals(Prisma.sql`t.agent_id`, filter.agent), equals(Prisma.sql`t.state`, filter.state)];
+  const conditions = [
+    equals(Prisma.sql`t.agent_id`, filter.agent),
+    equals(Prisma.sql`t.state`, filter.state),
+    filter.since ? Prisma.sql`t.created_at >= ${filter.since}` : Prisma.sql`true`,
+    filter.until ? Prisma.sql`t.created_at < ${filter.until}` : Prisma.sql`true`,
+  ];
   const ids = await listIdsInRooms(reader, 'wakes', viewer, filter.room, Prisma.join(conditions, ' AND '), page);
   const wakes = await reader.wake.findMany({ where: { id: { in: ids } }, orderBy: { id: page.order } });
   const { rows, next } = pageOf(wakes, page, (wake) => wake.id);

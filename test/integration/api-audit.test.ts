@@ -60,6 +60,20 @@ test('rights and limits are told with what they became', async () => {
     { action: 'room.changed', details: { run_allowance: 7 } },
     { action: 'roster.changed', details: { rights: { reply: 'go', memory: 'refuse' } } },
   ]);
+  const agent = `/v1/agents/${larkspur.agentId}`;
+  for (const change of [
+    { tokens_per_day: 90_000, instructions: 'canary' },
+    { tokens_per_day: null, tokens_per_run: 7 },
+  ]) {
+    await expectStatus(200, larkspur.admin.patch(agent, change));
+  }
+  await expectStatus(200, larkspur.admin.patch(agent, { name: 'Scribe' }));
+  const changes = (await auditOf('larkspur', 'action=agent.changed')).map((entry) => entry.details);
+  expect(changes.slice(-3)).toEqual([
+    { fields: ['instructions', 'tokens_per_day'], tokens_per_day: 90_000 },
+    { fields: ['tokens_per_day', 'tokens_per_run'], tokens_per_day: null, tokens_per_run: 7 },
+    { fields: ['name'] },
+  ]);
 });
 
 test('what one company does to another stands in the audits of both, and does not name its person to the other', async () => {
@@ -75,6 +89,34 @@ test('a change that fails leaves no trace in it', async () => {
   const before = (await auditOf('larkspur')).length;
   expect((await room.larkspur.admin.post('/v1/rooms', { slug: 'launch', name: 'Launch' })).status).toBe(409);
   expect(await auditOf('larkspur')).toHaveLength(before);
+});
+
+test('what was so before is told of once, however often it is said', async () => {
+  const { larkspur, tamarack } = room;
+  const operator = api.client(api.operatorKey);
+  const posted = await expectStatus(
+    201,
+    larkspur.member.post(`${room.path}/events`, { type: 'message', text: 'to be erased' }),
+  );
+  const spare = await expectStatus(201, larkspur.admin.post('/v1/keys', { kind: 'service', name: 'spare' }));
+  const given = { name: 'spare', provider: 'openai', key: 'sk-test-spare' };
+  const modelKey = await expectStatus(201, larkspur.admin.post('/v1/model-keys', given));
+  for (const _ of [1, 2]) {
+    await expectStatus(200, larkspur.admin.post(`${room.path}/redactions`, { subject: posted.id }));
+    await expectStatus(204, larkspur.admin.delete(`/v1/keys/${spare.id}`));
+    await expectStatus(204, larkspur.admin.delete(`/v1/model-keys/${modelKey.id}`));
+    await expectStatus(200, operator.post(`/v1/companies/${tamarack.id}/suspend`));
+  }
+  for (const _ of [1, 2]) await expectStatus(200, operator.post(`/v1/companies/${tamarack.id}/resume`));
+  expect((await auditOf('larkspur')).slice(-3)).toMatchObject([
+    { action: 'redaction.made', subject: posted.id },
+    { action: 'key.revoked', subject: spare.id },
+    { action: 'model_key.revoked', subject: modelKey.id },
+  ]);
+  expect((await auditOf('tamarack')).slice(-2)).toMatchObject([
+    { action: 'company.suspended', subject: tamarack.id },
+    { action: 'company.resumed', subject: tamarack.id },
+  ]);
 });
 
 test('is read by admins alone, filtered and paged', async () => {

@@ -240,6 +240,12 @@ test('lists filter by room, agent, state, ending and time', async () => {
     (await wakes(`room=${room.id}&agent=${room.larkspur.agentId}&state=claimed`)).map((wake: Json) => wake.run),
   ).toContain(run);
   expect(await wakes('state=pending')).toEqual([]);
+  const written = (await wakes(`state=claimed`)).find((wake: Json) => wake.run === run).created_at;
+  const after = new Date(Date.parse(written) + 1).toISOString();
+  const runsOf = async (query: string) => (await wakes(query)).map((wake: Json) => wake.run);
+  expect(await runsOf(`since=${written}&until=${after}`)).toContain(run);
+  expect(await runsOf(`since=${after}`)).not.toContain(run);
+  expect(await runsOf(`until=${written}`)).not.toContain(run);
   expect(await wakes(`room=${other.id}`)).toEqual([]);
 });
 

@@ -3,6 +3,8 @@
 import { spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { existsSync } from 'node:fs';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { connectDatabase, type Database } from '../../prisma/client';
 import { rotateMasterKeys, type RotationOptions } from '../../prisma/rotate-keys';
@@ -10,9 +12,11 @@ import { createSecretBox, type MasterKey, type SecretBox } from '../../prisma/se
 import { newId } from '../../prisma/store/ids';
 import { modelKeyBinding, updateModelKey } from '../../prisma/store/model-keys';
 import { inTransaction, type Db } from '../../prisma/store/transaction';
+import { openDataFolder } from '../../worker/embedded/data-folder';
+import { announceServices } from '../../worker/embedded/running';
 import { createTestDatabase, type TestDatabase } from '../support/database';
 
-const ROTATE_KEYS = join(__dirname, '..', '..', 'dist', 'prisma', 'rotate-keys.js');
+const ROTATE_KEYS = join(__dirname, '..', '..', 'dist', 'worker', 'rotate-keys', 'main.js');
 const NOWHERE = 'postgres://127.0.0.1:1/none';
 const ADDRESS = 'https://api.example.com/v1';
 
@@ -191,10 +195,13 @@ describe('a secret that can not be opened', () => {
 });
 
 describe('as a command', () => {
-  /** `node dist/prisma/rotate-keys.js` with this environment. */
+  /** `npm run rotate-keys` with this environment. */
   function run(env: Record<string, string>, onLine: (line: string, kill: () => void) => void = () => undefined) {
     if (!existsSync(ROTATE_KEYS)) throw new Error(`${ROTATE_KEYS} is missing: run npm run build`);
-    const child = spawn(process.execPath, [ROTATE_KEYS], { env, stdio: ['ignore', 'pipe', 'pipe'] });
+    const child = spawn(process.execPath, [ROTATE_KEYS], {
+      env: { DATA_FOLDER: '/nowhere', ...env },
+      stdio: ['ignore', 'pipe', 'pipe'],
+    });
     const said = { out: '', err: '' };
     child.stdout.on('data', (chunk: Buffer) => {
       said.out += chunk.toString();
@@ -227,6 +234,23 @@ describe('as a command', () => {
     expect(out).toContain('master key lost');
     expect(out).toContain('2 sealed anew, 1 to go');
     expect(err).toMatch(/^Not sealed under new: 1\./);
+  });
+
+  test('finds the database and the master keys of the services that run here, and mixes no other database with them', async () => {
+    const parent = await mkdtemp(join(tmpdir(), 'durable-room-rotate-'));
+    const folder = await openDataFolder(join(parent, 'data'));
+    try {
+      await folder.secret('master-keys', () => written(NEW, OLD));
+      await announceServices(folder, { databaseUrl: test_.url, temporal: null });
+      const secrets = await store(2, OLD);
+      expect((await run({ DATA_FOLDER: folder.path })).out).toContain('2 sealed anew, 0 to go');
+      expect(await openAll(NEW)).toEqual(secrets);
+      const elsewhere = await run({ DATA_FOLDER: folder.path, DATABASE_URL: NOWHERE });
+      expect([elsewhere.code, elsewhere.err]).toEqual([1, expect.stringContaining('master keys: none given')]);
+    } finally {
+      await folder.release();
+      await rm(parent, { recursive: true, force: true });
+    }
   });
 
   test('killed half-way leaves secrets that can all be opened, and the next one finishes', async () => {

@@ -1,4 +1,5 @@
-// Stopping runs and asking anew through the door: cancel with no worker running, ask-again, and a room paused whole.
+// Stopping runs and asking anew through the door: cancel with no worker running, ask-again, a room paused whole,
+// and an agent in all its rooms.
 
 import { claimMessage } from '../../prisma/store/claims';
 import { newId } from '../../prisma/store/ids';
@@ -302,6 +303,71 @@ describe('a room paused whole', () => {
   test('a claim under way is waited for: its run is among those in flight', async () => {
     const wake = await deliveredWake(world);
     // Stands where the claim reads, with the membership already locked for sharing.
+    const held = await holdTransaction(
+      world.db,
+      (tx) => tx.$queryRaw`SELECT 1 FROM wakes WHERE message_id = ${wake.messageId} FOR UPDATE`,
+    );
+    const claiming = claimMessage(world.db, newExecution(wake.agentId, wake.messageId), wake, LIMITS);
+    await untilWaiting(world.db, 1);
+    const pausing = door.host.member.post(`${path()}/pause`);
+    await untilWaiting(world.db, 2);
+    await held.release();
+    const [claim, { body }] = await Promise.all([claiming, pausing]);
+    if (claim.kind !== 'granted') throw new Error(`not granted: ${claim.kind}`);
+    expect(body.in_flight.map((each: { run: string }) => each.run)).toContain(claim.runId);
+  });
+});
+
+describe('an agent paused in all its rooms', () => {
+  const path = () => `/v1/agents/${world.scribe.id}`;
+  afterEach(async () => {
+    await door.host.member.post(`${path()}/resume`);
+  });
+
+  test('no run of it begins any more; what is in flight is said, and goes on', async () => {
+    await setRights(world, {});
+    for (const { id } of await world.db.run.findMany({ where: { state: 'open' } })) await closeAsLost(world.db, id);
+    const inFlight = await repliedRun(world, { reply: 'goes on' });
+    const delivered = await deliveredWake(world);
+    const asked = await world.post('@scout meanwhile');
+    await deliverWakes(world.db, 100);
+    const others = { agentId: world.scout.id, messageId: asked.messageId };
+    const claim = await claimMessage(world.db, newExecution(others.agentId, others.messageId), others, LIMITS);
+    expect(claim).toMatchObject({ kind: 'granted' });
+
+    const { status, body } = await door.host.member.post(`${path()}/pause`);
+    expect(status).toBe(200);
+    expect(body.in_flight).toEqual([{ run: inFlight.id, room: world.roomId, message: inFlight.messageId }]);
+    expect(await door.host.admin.post(`${path()}/pause`)).toMatchObject({
+      status: 200,
+      body: { paused_at: body.paused_at, in_flight: body.in_flight },
+    });
+
+    const execution = newExecution(delivered.agentId, delivered.messageId);
+    expect(await claimMessage(world.db, execution, delivered, LIMITS)).toMatchObject({
+      kind: 'closed',
+      ending: 'cancelled',
+    });
+    expect(await activitiesOf(world, inFlight.execution).postReply({ run: inFlight.id, step: 'reply' })).toEqual({
+      state: 'done',
+      ending: 'replied',
+    });
+    expect(await door.host.member.post(`${path()}/resume`)).toMatchObject({ status: 200, body: { paused_at: null } });
+    expect((await world.post('@scribe again')).wakes).toMatchObject([{ status: 'pending' }]);
+  });
+
+  test('paused and resumed twice is told of once', async () => {
+    const told = () => world.db.auditEntry.findMany({ where: { subjectId: world.scribe.id }, orderBy: { id: 'asc' } });
+    const before = (await told()).length;
+    for (const verb of ['pause', 'pause', 'resume', 'resume']) {
+      expect(await door.host.member.post(`${path()}/${verb}`)).toMatchObject({ status: 200 });
+    }
+    expect((await told()).slice(before)).toMatchObject([{ action: 'agent.paused' }, { action: 'agent.resumed' }]);
+  });
+
+  test('a claim under way is waited for: its run is among those in flight', async () => {
+    const wake = await deliveredWake(world);
+    // Stands where the claim reads, with the agent's place on the roster already locked for sharing.
     const held = await holdTransaction(
       world.db,
       (tx) => tx.$queryRaw`SELECT 1 FROM wakes WHERE message_id = ${wake.messageId} FOR UPDATE`,

@@ -30,7 +30,7 @@ async function claimed(): Promise<string> {
 test('a suspended company: its open run is cancelled, its pending wake suppressed, and a late closer finds the ending', async () => {
   const runId = await claimed();
   const waiting = await world.post('@scout and then this');
-  const company = await inTransaction(world.db, (tx) => suspendCompany(tx, world.guest.id));
+  const { company } = await inTransaction(world.db, (tx) => suspendCompany(tx, world.guest.id));
   expect(company.suspendedAt).not.toBeNull();
 
   const run = await world.db.run.findUniqueOrThrow({ where: { id: runId } });
@@ -46,6 +46,6 @@ test('a suspended company: its open run is cancelled, its pending wake suppresse
   await inTransaction(world.db, (tx) => suspendCompany(tx, world.guest.id));
   expect(await world.db.roomEvent.count({ where: { subjectId: runId, type: 'run_ended' } })).toBe(1);
   const resumed = await inTransaction(world.db, (tx) => resumeCompany(tx, world.guest.id));
-  expect(resumed.suspendedAt).toBeNull();
+  expect(resumed.company.suspendedAt).toBeNull();
   await claimed();
 });

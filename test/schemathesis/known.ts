@@ -10,6 +10,14 @@ export async function makeKnown(api: ReachedApi): Promise<{ key: string; known: 
   const message = await post(member, { type: 'message', text: '@scout where do we start?' });
   const task = await post(member, { type: 'task', to: 'scout', goal: 'Count the boats.' });
   const entry = await post(member, { type: 'memory', category: 'fact', content: 'There are boats.' });
+  const file = await expectStatus(
+    201,
+    member.send('POST', `${room.path}/files?name=boats.txt`, {
+      body: 'There are boats.',
+      headers: { 'content-type': 'text/plain' },
+    }),
+  );
+  const spare = await expectStatus(201, admin.post('/v1/keys', { kind: 'service', name: 'spare' }));
   const { token } = await expectStatus(
     201,
     admin.post('/v1/keys', { kind: 'person', role: 'admin', name: 'schemathesis' }),
@@ -23,6 +31,8 @@ export async function makeKnown(api: ReachedApi): Promise<{ key: string; known: 
     task: task.id,
     entry: entry.id,
     wake: message.wakes[0].wake,
+    file: file.id,
+    key: spare.id,
   };
   return { key: token, known };
 }
