@@ -1,7 +1,8 @@
-// What streams and the company's feed read: a room, or all of a company's rooms. The position of a client is in its
-// cursors and event ids, never here.
+// What streams and the company's feed read: a room, or all of a company's rooms and what becomes of its held actions. The
+// position of a client is in its cursors and event ids, never here.
 
-import { readNews, type News } from '../prisma/store/events';
+import { readNews } from '../prisma/store/events';
+import { readHeldNews } from '../prisma/store/held-action-changes';
 import { isId } from '../prisma/store/ids';
 import type { Reader } from '../prisma/store/transaction';
 import type { Viewer } from '../prisma/store/viewer';
@@ -34,25 +35,25 @@ export function roomStream(viewer: Viewer, roomId: string, start: bigint): Strea
   };
 }
 
-/** All of a company's rooms from a place in each on; the id of each event is the cursor behind it. */
+/** A company's feed from a place in each of its parts on; the id of each event is the cursor behind it. */
 export function companyStream(viewer: Viewer, start: Positions): StreamSource {
   let after: Positions | null = start;
   return {
-    concerns: () => true,
+    concerns: (roomOrCompany) => isId('room', roomOrCompany) || roomOrCompany === viewer.companyId,
     resume(lastEventId) {
       after = decodePositions(lastEventId);
     },
     async read(reader, keyId) {
-      const news = await readNews(reader, { ...viewer, keyId, roomId: null }, after ?? new Map(), STREAM_PAGE);
+      const news = await readCompanyNews(reader, { ...viewer, keyId }, after ?? new Map(), STREAM_PAGE);
       if (news === null) return null;
       if (after === null || isAhead(after, news.newest)) {
         after = news.newest;
         return { events: [], more: false, resync: encodePositions(after) };
       }
       const positions = new Map(after);
-      const page = pageOf(news, ({ room, seq, resource }) => {
-        positions.set(room, seq);
-        return { id: encodePositions(positions), resource: { ...resource, room } };
+      const page = pageOf(news, ({ place, number, resource }) => {
+        positions.set(place, number);
+        return { id: encodePositions(positions), resource };
       });
       after = positions;
       return page;
@@ -67,29 +68,87 @@ export async function readCompanyFeed(
   after: Positions,
   limit: number,
 ): Promise<{ data: Record<string, unknown>[]; next_cursor: string }> {
-  const news = await readNews(reader, { ...viewer, roomId: null }, after, limit);
+  const news = await readCompanyNews(reader, viewer, after, limit);
   const positions = new Map(after);
-  const data = (news?.events ?? []).map(({ room, seq, resource }) => {
-    positions.set(room, seq);
-    return { ...resource, room };
+  const data = (news?.events ?? []).map(({ place, number, resource }) => {
+    positions.set(place, number);
+    return resource;
   });
   return { data, next_cursor: encodePositions(positions) };
 }
 
-function pageOf(news: News, item: (event: News['events'][number]) => StreamPage['events'][number]): StreamPage {
+interface CompanyEvent {
+  /** The part of the feed that it is in, a room or `HELD`, and its number there. */
+  readonly place: string;
+  readonly number: bigint;
+  readonly at: string;
+  readonly resource: Record<string, unknown>;
+}
+
+/** Up to `limit` events of all parts of a company's feed, oldest first, those of each part in its own order. */
+async function readCompanyNews(
+  reader: Reader,
+  viewer: Viewer & { readonly keyId: string },
+  after: Positions,
+  limit: number,
+): Promise<{ events: CompanyEvent[]; newest: Positions } | null> {
+  const rooms = new Map([...after].filter(([place]) => place !== HELD));
+  const news = await readNews(reader, { ...viewer, roomId: null }, rooms, limit);
+  const held = news && (await readHeldNews(reader, viewer, after.get(HELD) ?? 0n, limit));
+  if (news === null || held === null) return null;
+  const events = news.events.map(({ room, seq, resource }) => ({
+    place: room,
+    number: seq,
+    at: String(resource['at']),
+    resource: { ...resource, room },
+  }));
+  const changes = held.changes.map(({ number, at, resource }) => ({
+    place: HELD,
+    number,
+    at: at.toISOString(),
+    resource,
+  }));
+  return {
+    events: byTime(events, changes).slice(0, limit),
+    newest: new Map([...news.newest, [HELD, held.newest]]),
+  };
+}
+
+/**
+ * Two lists as one. What stands behind another in its list stays behind it, whatever their times: a cursor tells only how far
+ * each part was read.
+ */
+function byTime(left: readonly CompanyEvent[], right: readonly CompanyEvent[]): CompanyEvent[] {
+  const rest = [...right];
+  const all = left.flatMap((event) => {
+    const later = rest.findIndex(({ at }) => at >= event.at);
+    return [...rest.splice(0, later === -1 ? rest.length : later), event];
+  });
+  return [...all, ...rest];
+}
+
+function pageOf<E>(
+  news: { readonly events: readonly E[] },
+  item: (event: E) => StreamPage['events'][number],
+): StreamPage {
   return { events: news.events.map(item), more: news.events.length === STREAM_PAGE, resync: null };
 }
 
-/** The number of the last event that a client has of each room. */
+/** The place of held actions beside those of rooms: no id of a room. */
+const HELD = 'held';
+
+/** The number of the last event that a client has of each room, and of the last change of a held action. */
 export type Positions = ReadonlyMap<string, bigint>;
 
 function isAhead(after: Positions, newest: Positions): boolean {
-  return [...after].some(([room, seq]) => seq > (newest.get(room) ?? seq));
+  return [...after].some(([place, number]) => number > (newest.get(place) ?? number));
 }
 
 /** As text: ids without their prefix, since every byte of a cursor is sent with every event of the stream. */
 export function encodePositions(positions: Positions): string {
-  const places = [...positions].map(([room, seq]) => `${room.slice(ROOM.length)}${seq}`);
+  const places = [...positions].map(
+    ([place, number]) => `${place === HELD ? HELD : place.slice(ROOM.length)}${number}`,
+  );
   return Buffer.from(`1:${places.join(',')}`, 'utf8').toString('base64url');
 }
 
@@ -102,9 +161,11 @@ export function decodePositions(cursor: string): Positions | null {
   if (!text.startsWith('1:') || Buffer.from(text, 'utf8').toString('base64url') !== cursor) return null;
   const positions = new Map<string, bigint>();
   for (const place of text === '1:' ? [] : text.slice(2).split(',')) {
-    const [room, seq] = [ROOM + place.slice(0, ID_LENGTH), place.slice(ID_LENGTH)];
-    if (!isId('room', room) || !isSeq(seq)) return null;
-    positions.set(room, BigInt(seq));
+    const isHeld = place.startsWith(HELD);
+    const of = isHeld ? HELD : ROOM + place.slice(0, ID_LENGTH);
+    const number = place.slice(isHeld ? HELD.length : ID_LENGTH);
+    if (!(isHeld || isId('room', of)) || !isSeq(number)) return null;
+    positions.set(of, BigInt(number));
   }
   return positions;
 }

@@ -19,8 +19,8 @@ export interface StreamPage {
 
 /** What a stream sends. It keeps its own position. */
 export interface StreamSource {
-  /** Whether news of a room are its own. */
-  concerns(roomId: string): boolean;
+  /** Whether news of a room, or of a company's held actions, are its own. */
+  concerns(roomOrCompanyId: string): boolean;
   /** Goes on after the event that a client had last. */
   resume(lastEventId: string): void;
   /** What comes next. Null once the key's holder may not read it any more. */
@@ -76,9 +76,9 @@ export function createStreams(
   let closed = false;
 
   const onHint = (payload: string | null): void => {
-    const rooms = payload?.split(',');
+    const places = payload?.split(',');
     for (const stream of open) {
-      if (rooms === undefined || rooms.some((room) => stream.source.concerns(room))) stream.wake();
+      if (places === undefined || places.some((place) => stream.source.concerns(place))) stream.wake();
     }
   };
 

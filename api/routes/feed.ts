@@ -1,4 +1,5 @@
-// The company's own feed, over all its rooms. In each room's order; between rooms, as it comes.
+// The company's own feed, over all its rooms and with its held actions. In each room's order, and in that of the changes of
+// held actions; between them, as it comes.
 
 import { z } from 'zod';
 import { viewerOf } from '../callers';
@@ -28,7 +29,7 @@ export const feedRoutes: readonly Route[] = [
   readRoute({
     path: '/v1/feed',
     who: 'company',
-    summary: 'What happens in all rooms of the caller; as a stream it goes on',
+    summary: 'What happens in all rooms of the caller, and to its held actions; as a stream it goes on',
     success: ok(feedPage),
     query: feedQuery,
     async handle(db, { caller, query }) {

@@ -248,17 +248,6 @@ export const shownEvent = z
   )
   .meta({ id: 'Event', description: 'Whole in `data`. Clients skip types that they do not know.' });
 
-/** An event of the company's feed: it says in which room it was. */
-export const shownFeedEvent = z
-  .discriminatedUnion(
-    'type',
-    Object.entries(DATA).map(([type, data]) => eventOf(type, data).extend({ room: shownId('room') })) as unknown as [
-      EventSchema,
-      ...EventSchema[],
-    ],
-  )
-  .meta({ id: 'FeedEvent' });
-
 /** An action that waits for its company's yes, as that company sees it. */
 export const shownHeldAction = z
   .object({
@@ -285,6 +274,18 @@ export const shownHeldAction = z
     run_ending: z.enum(ENDINGS).nullable(),
   })
   .meta({ id: 'HeldAction', description: 'A decision names `hash`. `action` is null once it was redacted.' });
+
+/** An event of the company's feed: it says in which room it was. Only its own company's has changes of held actions. */
+export const shownFeedEvent = z
+  .discriminatedUnion('type', [
+    ...Object.entries(DATA).map(([type, data]) => eventOf(type, data).extend({ room: shownId('room') })),
+    eventOf('held_action', shownHeldAction).extend({ room: shownId('room'), company: shownId('co'), author: z.null() }),
+  ] as unknown as [EventSchema, ...EventSchema[]])
+  .meta({
+    id: 'FeedEvent',
+    description:
+      'A `held_action` comes whenever the state of one changes, and shows it as it was then, with `run_state`, `run_ending` and a redacted `action` as they are now. Its `seq` counts those of the company.',
+  });
 
 export const pausedRoom = z
   .object({

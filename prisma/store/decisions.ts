@@ -7,6 +7,7 @@ import { declaredKinds, planSteps } from '../../workflows/policy/steps';
 import type { RecordedStep } from './closing';
 import { Conflict, Gone, NotFound } from './errors';
 import { CARRY_OUT_SECONDS } from './held-actions';
+import { noteNews } from './room-hints';
 import { addDecisionSignal } from './signals';
 import { inSqlTransaction, type Db, type SqlTx } from './transaction';
 
@@ -21,6 +22,7 @@ interface HeldFacts {
   readonly id: string;
   readonly step: string;
   readonly runId: string;
+  readonly companyId: string;
   readonly state: HeldActionState;
   readonly sha256: string;
   readonly decision: Decision | null;
@@ -64,6 +66,7 @@ export async function decideHeldAction(
                             decided_by_name = ${by.name}, decided_at = clock_timestamp(), changed_at = clock_timestamp()
     WHERE id = ${held.id} AND state = 'held' AND expires_at > clock_timestamp()`;
   if (decided === 0) throw new Gone('the action is expired', 'expired');
+  noteNews(tx, held.companyId);
   await passOn(tx, held, state);
   return true;
 }
@@ -84,6 +87,7 @@ export async function expireHeldActions(db: Db, limit: number): Promise<number> 
       const state = held.runIsOpen ? 'expired' : 'superseded';
       await tx.$executeRaw`
         UPDATE held_actions SET state = ${state}, changed_at = clock_timestamp() WHERE id = ${id} AND state = 'held'`;
+      noteNews(tx, held.companyId);
       if (state === 'expired') await passOn(tx, held, state);
       return 1;
     });
@@ -105,8 +109,9 @@ async function lockHeldAction(
     WHERE h.id = ${heldActionId} AND (${companyId}::text IS NULL OR h.company_id = ${companyId})
     FOR SHARE OF m FOR NO KEY UPDATE OF r, h`;
   const [held] = await tx.$queryRaw<HeldFacts[]>`
-    SELECT h.id, h.step_key AS step, h.run_id AS "runId", h.state, h.sha256, h.decision, h.expires_at <= clock_timestamp() AS "isPast",
-           r.state = 'open' AS "runIsOpen", r.parked_at IS NOT NULL AS "isParked", r.reply, r.rights,
+    SELECT h.id, h.step_key AS step, h.run_id AS "runId", h.company_id AS "companyId", h.state, h.sha256,
+           h.decision, h.expires_at <= clock_timestamp() AS "isPast", r.state = 'open' AS "runIsOpen",
+           r.parked_at IS NOT NULL AS "isParked", r.reply, r.rights,
            (SELECT coalesce(jsonb_agg(jsonb_build_object('key', s.step_key, 'state', s.state, 'code', s.code,
                                                          'effectId', s.effect_id)), '[]')
             FROM run_steps s WHERE s.run_id = r.id) AS done,

@@ -16,9 +16,11 @@ export interface HeldActionFilter {
   readonly until: Date | undefined;
 }
 
-const SHOWN = { run: { select: { messageId: true, state: true, ending: true } } } satisfies Prisma.HeldActionInclude;
+export const SHOWN = {
+  run: { select: { messageId: true, state: true, ending: true } },
+} satisfies Prisma.HeldActionInclude;
 
-type ShownAction = Prisma.HeldActionGetPayload<{ include: typeof SHOWN }>;
+export type ShownAction = Prisma.HeldActionGetPayload<{ include: typeof SHOWN }>;
 
 /** The held actions of the viewer's company, by id, which is the order in which they were opened. */
 export async function listHeldActions(

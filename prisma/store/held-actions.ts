@@ -11,6 +11,7 @@ import canonicalize from 'canonicalize';
 import type { DeclaredAction, Rights } from '../../workflows/contract';
 import type { HoldRecord, Move } from '../../workflows/policy/next-move';
 import { WAKES_CHANNEL } from './draft';
+import { noteNews } from './room-hints';
 import type { LockedRun } from './runs';
 import type { SqlTx } from './transaction';
 
@@ -37,18 +38,22 @@ export async function settleApproved(
   stepKey: string,
   state: 'executed' | 'superseded' | 'failed',
 ): Promise<void> {
-  const settled = await tx.$executeRaw`
+  const [settled] = await tx.$queryRaw<{ companyId: string }[]>`
     UPDATE held_actions SET state = ${state}, changed_at = clock_timestamp()
-    WHERE run_id = ${runId} AND step_key = ${stepKey} AND state = 'approved'`;
-  if (settled !== 1) throw new Error('an action was carried out that nobody approved');
+    WHERE run_id = ${runId} AND step_key = ${stepKey} AND state = 'approved'
+    RETURNING company_id AS "companyId"`;
+  if (!settled) throw new Error('an action was carried out that nobody approved');
+  noteNews(tx, settled.companyId);
 }
 
 /** Ends every action of a closing run that is held or approved: `failedStep`'s attempt failed, the others lost their run. */
 export async function supersedeHeldActions(tx: SqlTx, runId: string, failedStep: string | null): Promise<void> {
-  await tx.$executeRaw`
+  const [ended] = await tx.$queryRaw<{ companyId: string }[]>`
     UPDATE held_actions SET changed_at = clock_timestamp(),
       state = CASE WHEN state = 'approved' AND step_key = ${failedStep} THEN 'failed' ELSE 'superseded' END
-    WHERE run_id = ${runId} AND state IN ('held', 'approved')`;
+    WHERE run_id = ${runId} AND state IN ('held', 'approved')
+    RETURNING company_id AS "companyId"`;
+  if (ended) noteNews(tx, ended.companyId);
 }
 
 /** The held actions of a run, those decided first before the others. Read under the run's lock, they can't change. */

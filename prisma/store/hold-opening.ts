@@ -6,6 +6,7 @@ import type { Execution } from './claims';
 import { Fenced } from './errors';
 import { freeze, recordStanding } from './held-actions';
 import { newId } from './ids';
+import { noteNews } from './room-hints';
 import { lockOwnRunAndSurroundings, refuseStranger } from './runs';
 import { inSqlTransaction, type Db } from './transaction';
 
@@ -39,6 +40,7 @@ export async function openHeldActions(
                clock_timestamp() + make_interval(secs => ${expiryMs / 1_000})
         FROM jsonb_to_recordset(${JSON.stringify(rows)}::jsonb)
              AS x(id text, step_key text, kind text, action text, sha256 text)`;
+      noteNews(tx, run.companyId);
     }
     const all = [...holds, ...rows.map((row): HoldRecord => ({ key: row.step_key, state: 'held' }))];
     await recordStanding(tx, run.id, nextMove(steps, rights, done, all), rights);

@@ -1,6 +1,6 @@
 // Prefixed ids that sort by the time they were made (TypeID: a UUIDv7 in base 32 behind its noun).
 
-import { typeid } from 'typeid-js';
+import { TypeID, typeid } from 'typeid-js';
 
 export type IdPrefix =
   | 'co'
@@ -25,6 +25,11 @@ export type IdPrefix =
 /** A new id such as `msg_01kb7q…`, unique without asking anyone. */
 export function newId(prefix: IdPrefix): string {
   return typeid(prefix).toString();
+}
+
+/** The id of what Postgres made itself, and knows by a UUID. Always the same for the same. */
+export function idOfUuid(prefix: IdPrefix, uuid: string): string {
+  return TypeID.fromUUID(prefix, uuid).toString();
 }
 
 /** True when the text is an id of that kind, whether or not anything has it. */

@@ -216,6 +216,14 @@ const VALID: Readonly<Record<string, Row>> = {
     opened_at: NOW,
     expires_at: inDays(3),
   },
+  held_action_changes: {
+    held_action_id: 'held_1',
+    company_id: 'company_1',
+    agent_id: 'agent_1',
+    state: 'held',
+    at: NOW,
+    number: 1,
+  },
   run_signals: { id: 'sig_1', run_id: 'run_1', kind: 'recheck' },
   model_key_tests: { model_key_id: 'mkey_1', id: 'test_1', model: 'gpt-5', version: 1 },
 };
@@ -246,6 +254,7 @@ const UNIQUE: Readonly<Record<string, Row>> = {
   token_reservations: { message_id: 'msg_2' },
   audit_entries: { id: 'audit_2' },
   held_actions: { id: 'held_2', step_key: 'memory', kind: 'memory' },
+  held_action_changes: { number: 2 },
   run_signals: { id: 'sig_2' },
   model_key_tests: { model_key_id: 'mkey_other' },
 };
@@ -442,6 +451,7 @@ const CLOSED_SETS: readonly {
     values: DECISIONS,
     with: (decision) => ({ ...decided(decision), state: decision === 'decline' ? 'declined' : 'approved' }),
   },
+  { constraint: 'held_action_changes_state_is_known', column: 'state', values: HELD_ACTION_STATES },
   {
     constraint: 'run_signals_kind_is_known',
     column: 'kind',
@@ -551,6 +561,7 @@ const REFUSED: Readonly<Record<string, readonly Row[]>> = {
     { state: 'approved', ...decided('approve'), decided_at: null },
   ],
   held_actions_expire_within_90_days: [{ expires_at: NOW }, { expires_at: inDays(91) }, { expires_at: 'infinity' }],
+  held_action_changes_number_counts_from_one: [{ number: 0 }, { number: -1 }],
   held_actions_sha256_is_one: [{ sha256: '' }, { sha256: 'AB'.repeat(32) }],
   run_signals_action_exactly_for_decisions: [{ held_action_id: 'held_1' }, { kind: 'decision' }],
   run_steps_key_is_of_its_kind: [{ step_key: 'reply' }, { step_key: `memory:${'1'.repeat(64)}` }],
@@ -585,6 +596,7 @@ const ACCEPTED: readonly (readonly [what: string, table: string, row: Row])[] = 
   ['the last refused version', 'model_keys', { version: 2, rejected_version: 2 }],
   ['a redacted result', 'tasks', ANSWERED],
   ['a redacted action', 'held_actions', { action: null }],
+  ['a change that nobody has read', 'held_action_changes', { number: null }],
   ['an allowed action whose run ended', 'held_actions', { state: 'superseded', ...decided('approve') }],
 ];
 
@@ -722,6 +734,10 @@ describe('what the loops look for is found by its partial index', () => {
       'tasks_open_of_recipient',
       `SELECT * FROM tasks WHERE recipient_agent_id = 'agent_1' AND room_id = 'room_1'
          AND state IN ('pending', 'in_progress') ORDER BY id`,
+    ],
+    [
+      'held_action_changes_unnumbered',
+      `SELECT id FROM held_action_changes WHERE company_id = 'company_1' AND number IS NULL ORDER BY id LIMIT 50`,
     ],
   ])('%s', async (index, sql) => {
     await client.query('SET LOCAL enable_seqscan = off');

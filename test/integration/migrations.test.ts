@@ -112,6 +112,35 @@ test('a database with data gets what it lacks and keeps what it has', async () =
   expect(rows).toEqual([{ slug: 'acme', colour: 'red' }]);
 });
 
+test('held actions from before their feed are told of in it, once each, as they stand', async () => {
+  const migrationsDir = mkdtempSync(join(tmpdir(), 'durable-room-migrations-'));
+  folders.push(migrationsDir);
+  const before = OURS.slice(
+    0,
+    OURS.findIndex((name) => name.endsWith('_held_action_changes')),
+  );
+  for (const name of [...before, 'migration_lock.toml']) {
+    cpSync(join(findPrismaDir(), 'migrations', name), join(migrationsDir, name), { recursive: true });
+  }
+  expect(await migrateDatabase(database.url, { migrationsDir })).toEqual({ applied: before });
+  // Without the runs that they are of.
+  await client.query('SET session_replication_role = replica');
+  await client.query(`
+    INSERT INTO held_actions (id, run_id, step_key, room_id, company_id, agent_id, kind, sha256, state, expires_at, changed_at)
+    SELECT 'held_' || n, 'run_' || n, 'reply', 'room', 'co_' || n % 2, 'agent', 'reply', repeat('ab', 32), state,
+           now() + interval '1 day', now() - n * interval '1 minute'
+    FROM (VALUES (1, 'held'), (2, 'expired'), (3, 'superseded')) AS x(n, state)`);
+  expect(await migrateDatabase(database.url)).toEqual({ applied: OURS.slice(before.length) });
+  const { rows } = await client.query(`
+    SELECT c.held_action_id AS held, c.company_id AS company, c.state, c.number::int, c.at = h.changed_at AS when_it_changed
+    FROM held_action_changes c JOIN held_actions h ON h.id = c.held_action_id ORDER BY 1`);
+  expect(rows).toEqual([
+    { held: 'held_1', company: 'co_1', state: 'held', number: 2, when_it_changed: true },
+    { held: 'held_2', company: 'co_0', state: 'expired', number: 1, when_it_changed: true },
+    { held: 'held_3', company: 'co_1', state: 'superseded', number: 1, when_it_changed: true },
+  ]);
+});
+
 test('eight at once in one process apply once', async () => {
   const results = await Promise.all(Array.from({ length: 8 }, () => migrateDatabase(database.url)));
   expect(results.flatMap(({ applied }) => applied)).toEqual(OURS);

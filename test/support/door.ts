@@ -2,6 +2,7 @@
 
 import { randomBytes } from 'node:crypto';
 import pino from 'pino';
+import type { Streams } from '../../api/streams';
 import { createSecretBox } from '../../prisma/secret-box';
 import { createKey, type KeyToCreate } from '../../prisma/store/keys';
 import { inTransaction, type Db } from '../../prisma/store/transaction';
@@ -27,8 +28,8 @@ export interface Door {
   close(): Promise<void>;
 }
 
-/** Opens the door of a world, on its own pool or the given one. */
-export async function openDoor(world: World, db: Db = world.db): Promise<Door> {
+/** Opens the door of a world, on its own pool or the given one, with streams that poll or the given ones. */
+export async function openDoor(world: World, db: Db = world.db, streams?: Streams): Promise<Door> {
   const served = await serveApi({
     db,
     secretBox: createSecretBox([{ id: 'test', key: randomBytes(32) }]),
@@ -37,6 +38,7 @@ export async function openDoor(world: World, db: Db = world.db): Promise<Door> {
     prices: new Map(),
     requestsPerMinute: 1_000_000,
     log: pino({ level: 'silent' }),
+    ...(streams && { streams }),
   });
   const holderOf = async (key: KeyToCreate): Promise<Holder> => {
     const created = await inTransaction(world.db, (tx) => createKey(tx, key));
