@@ -33,8 +33,36 @@ export interface DispatcherDeps {
    * way through the task queue. Only over that worker's own connection.
    */
   readonly eager?: boolean;
+  /** Takes what Temporal acknowledged, to note it later. Noted at once where there is none. */
+  readonly acknowledged?: (wakeIds: readonly string[]) => void;
   /** Told of a start that failed; it is repeated within seconds. */
   readonly onStartFailed: (wake: DeliveredWake, error: unknown) => void;
+}
+
+/** Well within the lease after which a start that is not noted is repeated. */
+const NOTE_AFTER_MS = 1_000;
+
+/**
+ * Notes acknowledged starts a second later, together: by then most are claimed, which notes them too, and a run's first
+ * steps have the machine for themselves. What is never noted is started again, which Temporal refuses.
+ */
+export function createAcknowledger(db: Db, onError: (error: unknown) => void) {
+  let ids: string[] = [];
+  let timer: NodeJS.Timeout | undefined;
+  const flush = async (): Promise<void> => {
+    clearTimeout(timer);
+    timer = undefined;
+    const noted = ids;
+    ids = [];
+    if (noted.length > 0) await markStarted(db, noted).catch(onError);
+  };
+  return {
+    take(wakeIds: readonly string[]): void {
+      ids.push(...wakeIds);
+      timer ??= setTimeout(() => void flush(), NOTE_AFTER_MS);
+    },
+    flush,
+  };
 }
 
 export interface DispatchPass {
@@ -49,12 +77,9 @@ export async function dispatchOnce(deps: DispatcherDeps): Promise<DispatchPass> 
   const wakes = await deliverWakes(deps.db, BATCH, deps.companyLimit);
   if (wakes.length === 0) return { started: 0, failed: 0, full: false };
   const outcomes = await Promise.all(wakes.map((wake) => start(deps, wake)));
-  const started = wakes.filter((_, index) => outcomes[index]);
-  if (started.length > 0)
-    await markStarted(
-      deps.db,
-      started.map((wake) => wake.id),
-    );
+  const started = wakes.filter((_, index) => outcomes[index]).map((wake) => wake.id);
+  if (deps.acknowledged) deps.acknowledged(started);
+  else if (started.length > 0) await markStarted(deps.db, started);
   return { started: started.length, failed: wakes.length - started.length, full: wakes.length === BATCH };
 }
 

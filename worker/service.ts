@@ -14,7 +14,7 @@ import { SIGNALS_HINT } from '../prisma/store/signals';
 import { oldestWaits } from '../prisma/store/wakes';
 import { loadWorkflowBundle, type WorkflowBundle } from './bundle';
 import { databaseTimeouts, type WorkerConfig } from './config';
-import { dispatchOnce } from './dispatcher';
+import { createAcknowledger, dispatchOnce } from './dispatcher';
 import { readFileOnce } from './file-loop';
 import { startHealthServer, type HealthReport } from './health';
 import { createKeyTester } from './key-tester';
@@ -115,6 +115,7 @@ export async function startWorkerService(
     stickyQueueScheduleToStartTimeout: STICKY_TIMEOUT,
   });
   const starter = tracing?.traceClient(temporal.starter, temporal.native) ?? temporal.starter;
+  const acknowledger = createAcknowledger(db, (error) => log.warn({ err: error }, 'starts are not noted; they repeat'));
   const dispatcher = createLoop({
     intervalMs: config.dispatchPollMs,
     onError: (error) => log.error({ err: error }, 'dispatcher pass failed'),
@@ -126,6 +127,7 @@ export async function startWorkerService(
         eager: !config.versioning.on,
         taskQueue: config.taskQueue,
         companyLimit: config.companyLimit,
+        acknowledged: acknowledger.take,
         onStartFailed: (wake, error) => log.warn({ wake: wake.id, err: error }, 'start failed; it is repeated'),
       });
       metrics.dispatched(pass);
@@ -232,6 +234,7 @@ export async function startWorkerService(
     stoppingFiles.abort();
     const loops = [dispatcher, signals, reconciler, parkedSweep, files, keyTester];
     await Promise.all(loops.map((loop) => loop.stop()));
+    await acknowledger.flush();
     if (worker.getState() === 'RUNNING') worker.shutdown();
     await running.catch(() => undefined);
     await health.stop();

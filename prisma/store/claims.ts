@@ -194,7 +194,10 @@ function insertClaim(
       FROM claim
       RETURNING id
     ), wake AS (
-      UPDATE wakes SET state = 'claimed', claimed_at = clock_timestamp()
+      UPDATE wakes SET state = 'claimed', claimed_at = clock_timestamp(),
+                       -- Who claims was started, whether or not its dispatcher has come to say so.
+                       started_at = CASE WHEN ${execution.temporalRunId}::text IS NULL THEN started_at
+                                         ELSE coalesce(started_at, clock_timestamp()) END
       WHERE id = ${facts.wakeId} AND EXISTS (SELECT FROM claim)
     )
     SELECT id AS "runId" FROM run`;

@@ -66,13 +66,13 @@ export async function readRelevant(tx: SqlTx, run: ReadingRun, newest: NewestOfR
     WITH memory_hits AS (${hits(memory)}), memory_scores AS (${scores(Prisma.sql`memory_hits`)}),
          passage_hits AS (${hits(passages)}), passage_scores AS (${scores(Prisma.sql`passage_hits`)})
     SELECT
-      (SELECT coalesce(jsonb_agg(x.j ORDER BY x.score DESC, x.id DESC), '[]') FROM (
+      (SELECT coalesce(json_agg(x.j ORDER BY x.score DESC, x.id DESC), '[]') FROM (
         SELECT s.id, s.score, ${MEMORY_JSON} AS j
         FROM memory_scores s JOIN memory_entries e ON e.id = s.id JOIN companies c ON c.id = e.company_id
         WHERE NOT e.id = ANY(${shown}::text[]) AND ${readableMemory(run)}
         ORDER BY s.score DESC, s.id DESC LIMIT ${FOUND_LIMITS.memory}) x) AS memory,
-      (SELECT coalesce(jsonb_agg(x.j ORDER BY x.score DESC, x.id DESC), '[]') FROM (
-        SELECT s.id, s.score, jsonb_build_object('id', p.id, 'file', f.id, 'file_name', f.name, 'company', c.name,
+      (SELECT coalesce(json_agg(x.j ORDER BY x.score DESC, x.id DESC), '[]') FROM (
+        SELECT s.id, s.score, json_build_object('id', p.id, 'file', f.id, 'file_name', f.name, 'company', c.name,
           'author', f.author_name, 'at', f.created_at, 'page', p.page, 'line', p.line, 'text', p.text) AS j
         FROM passage_scores s JOIN passages p ON p.id = s.id JOIN files f ON f.id = p.file_id
         JOIN companies c ON c.id = f.company_id

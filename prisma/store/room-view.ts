@@ -110,7 +110,7 @@ export function assertReader(run: ReadingRun<unknown>): void {
 
 /** An entry `e` of the company `c`, as a run sees it. */
 export const MEMORY_JSON = Prisma.sql`
-  jsonb_build_object('id', e.id, 'company', c.name, 'author', e.author_name, 'category', e.category, 'tags', e.tags,
+  json_build_object('id', e.id, 'company', c.name, 'author', e.author_name, 'category', e.category, 'tags', e.tags,
     'content', e.content, 'visibility', e.visibility, 'at', e.created_at)`;
 
 /**
@@ -128,28 +128,28 @@ export function roomView(run: ReadingRun | ReadingRun<Prisma.Sql>): Prisma.Sql {
       UNION
       (SELECT m.* FROM messages m WHERE m.id = ${run.messageId} AND m.room_id = ${run.roomId})
     ), viewed AS (
-      SELECT m.id, m.seq, jsonb_build_object('id', m.id, 'seq', m.seq, 'kind', m.kind, 'company', c.name,
+      SELECT m.id, m.seq, json_build_object('id', m.id, 'seq', m.seq, 'kind', m.kind, 'company', c.name,
         'author', m.author_name, 'author_kind', m.author_kind, 'author_id', m.author_id, 'at', m.created_at,
         'text', m.text) AS j
       FROM messages_read m JOIN companies c ON c.id = m.company_id
     )
-    SELECT jsonb_build_object(
-      'room', jsonb_build_object('id', r.id, 'name', r.name),
-      'agent', jsonb_build_object('id', a.id, 'slug', a.slug, 'name', a.name, 'company', ac.name,
+    SELECT json_build_object(
+      'room', json_build_object('id', r.id, 'name', r.name),
+      'agent', json_build_object('id', a.id, 'slug', a.slug, 'name', a.name, 'company', ac.name,
                                   'instructions', a.instructions),
       'waking', (SELECT j FROM viewed WHERE id = ${run.messageId}),
-      'messages', (SELECT coalesce(jsonb_agg(j ORDER BY seq), '[]') FROM viewed),
-      'tasks', (SELECT coalesce(jsonb_agg(t.j ORDER BY t.id), '[]') FROM (
-        SELECT t.id, jsonb_build_object('id', t.id, 'company', c.name, 'sender', t.sender_name, 'goal', t.goal,
+      'messages', (SELECT coalesce(json_agg(j ORDER BY seq), '[]') FROM viewed),
+      'tasks', (SELECT coalesce(json_agg(t.j ORDER BY t.id), '[]') FROM (
+        SELECT t.id, json_build_object('id', t.id, 'company', c.name, 'sender', t.sender_name, 'goal', t.goal,
           'acceptance_criteria', t.acceptance_criteria, 'priority', t.priority, 'deadline', t.deadline,
           'state', t.state, 'at', t.created_at, 'memory_refs', t.memory_refs, 'attachments', (
-            SELECT coalesce(jsonb_agg(jsonb_build_object('id', f.id, 'name', f.name, 'state', f.state) ORDER BY f.id), '[]')
+            SELECT coalesce(json_agg(json_build_object('id', f.id, 'name', f.name, 'state', f.state) ORDER BY f.id), '[]')
             FROM files f WHERE f.id = ANY(t.attachments) AND f.room_id = t.room_id)) AS j
         FROM tasks t JOIN companies c ON c.id = t.sender_company_id
         WHERE t.recipient_agent_id = ${run.agentId} AND t.room_id = ${run.roomId}
           AND t.state IN ('pending', 'in_progress')
         ORDER BY t.id DESC LIMIT ${VIEW_LIMITS.tasks}) t),
-      'memory', (SELECT coalesce(jsonb_agg(e.j ORDER BY e.id), '[]') FROM (
+      'memory', (SELECT coalesce(json_agg(e.j ORDER BY e.id), '[]') FROM (
         SELECT e.id, ${MEMORY_JSON} AS j
         FROM (
           (SELECT * FROM memory_entries WHERE room_id = ${run.roomId} AND visibility = 'shared' AND deprecated_at IS NULL
@@ -160,15 +160,15 @@ export function roomView(run: ReadingRun | ReadingRun<Prisma.Sql>): Prisma.Sql {
            ORDER BY id DESC LIMIT ${VIEW_LIMITS.memory})
         ) e JOIN companies c ON c.id = e.company_id
         ORDER BY e.id DESC LIMIT ${VIEW_LIMITS.memory}) e),
-      'files', (SELECT coalesce(jsonb_agg(f.j ORDER BY f.id), '[]') FROM (
-        SELECT f.id, jsonb_build_object('id', f.id, 'company', c.name, 'author', f.author_name, 'name', f.name,
+      'files', (SELECT coalesce(json_agg(f.j ORDER BY f.id), '[]') FROM (
+        SELECT f.id, json_build_object('id', f.id, 'company', c.name, 'author', f.author_name, 'name', f.name,
           'state', f.state, 'at', f.created_at) AS j
         FROM files f JOIN companies c ON c.id = f.company_id
         WHERE f.room_id = ${run.roomId} ORDER BY f.id DESC LIMIT ${VIEW_LIMITS.files}) f),
       -- Ordered, and so by the room's index: an EXISTS may read a table that others filled.
       'has_passages', (SELECT p.id FROM passages p WHERE p.room_id = ${run.roomId} ORDER BY p.id LIMIT 1) IS NOT NULL,
-      'roster', (SELECT coalesce(jsonb_agg(o.j ORDER BY o.added_at), '[]') FROM (
-        SELECT x.added_at, jsonb_build_object('slug', oa.slug, 'name', oa.name, 'company', oc.name) AS j
+      'roster', (SELECT coalesce(json_agg(o.j ORDER BY o.added_at), '[]') FROM (
+        SELECT x.added_at, json_build_object('slug', oa.slug, 'name', oa.name, 'company', oc.name) AS j
         FROM room_agents x JOIN agents oa ON oa.id = x.agent_id JOIN companies oc ON oc.id = oa.company_id
         WHERE x.room_id = ${run.roomId} AND x.removed_at IS NULL LIMIT ${VIEW_LIMITS.roster}) o)
     )

@@ -4,6 +4,7 @@
 // Measured: a transaction of four small statements takes 0.4 ms this way and 3.5 ms through Prisma; planning alone was two
 // thirds of Postgres's CPU for a run.
 
+import type { Writable } from 'node:stream';
 import pg from 'pg';
 import { Prisma, type PrismaClient } from '../generated/client';
 import type { DirectTx, SqlTx } from './transaction';
@@ -73,10 +74,12 @@ async function runDirectly<T>(
     return sent;
   };
   try {
+    gatherWrites(client);
     void sendAhead(client.query('BEGIN'));
     if (limitMs !== undefined) await limitStatements(client, limitMs);
     const result = await work(directTxOn(client, sendAhead));
     committing = true;
+    gatherWrites(client);
     // A transaction that failed inside is rolled back by COMMIT, without an error.
     const { command } = await client.query('COMMIT');
     if (command !== 'COMMIT') throw new Error('a statement failed and its error was swallowed');
@@ -89,6 +92,20 @@ async function runDirectly<T>(
   } finally {
     client.release(lost);
   }
+}
+
+const gathering = new WeakSet<Writable>();
+
+// What is sent until the event loop goes on leaves in one write. Measured: a write costs more than planning a statement.
+function gatherWrites(client: pg.PoolClient): void {
+  const { stream } = (client as pg.PoolClient & { readonly connection: { readonly stream: Writable } }).connection;
+  if (gathering.has(stream)) return;
+  gathering.add(stream);
+  stream.cork();
+  process.nextTick(() => {
+    gathering.delete(stream);
+    stream.uncork();
+  });
 }
 
 // Of the statements that nobody waited for, the first that Postgres said no to: COMMIT came after it, and could only roll
@@ -138,6 +155,7 @@ async function send(
   strings: TemplateStringsArray | Prisma.Sql,
   values: readonly unknown[],
 ): Promise<pg.QueryResult> {
+  if ('connection' in queryable) gatherWrites(queryable);
   const { text, values: flat } = strings instanceof Prisma.Sql ? strings : Prisma.sql(strings, ...values);
   const name = nameOf(text);
   return queryable.query({ text, values: flat, types: TYPES, ...(name === undefined ? {} : { name }) });

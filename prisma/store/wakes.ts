@@ -10,7 +10,7 @@ import { RoomDraft, WAKES_CHANNEL } from './draft';
 import { shutGate, type GateFacts } from './gates';
 import { stageSuppressed } from './messages';
 import { observe } from './observations';
-import { inSqlTransaction, type Db, type SqlTx } from './transaction';
+import { inSqlTransaction, type Ahead, type Db, type DirectTx, type SqlTx } from './transaction';
 
 /** A wake whose workflow is to be started. */
 export interface DeliveredWake {
@@ -49,13 +49,37 @@ const NO_CAP = 2_147_483_647;
  * anything is started; each wake is leased to this caller for a few seconds.
  */
 export async function deliverWakes(db: Db, limit: number, companyLimit: number = NO_CAP): Promise<DeliveredWake[]> {
-  return inSqlTransaction(db, async (tx) => {
+  const { due, leased, isSettled } = await takeAndLease(db, limit, companyLimit, 'ahead');
+  const delivered = await deliveredOf(due, leased);
+  if (isSettled(delivered.length)) return delivered;
+  const again = await takeAndLease(db, limit, companyLimit, 'settling');
+  return [...delivered, ...(await deliveredOf(again.due, again.leased))];
+}
+
+type Leased = Ahead<{ id: string }>;
+
+async function deliveredOf(due: readonly DueWake[], leased: Leased | null): Promise<DeliveredWake[]> {
+  const ids = new Set((await leased?.rows)?.map((row) => row.id));
+  return due.filter((wake) => ids.has(wake.id));
+}
+
+interface Pass {
+  readonly due: readonly DueWake[];
+  readonly leased: Leased | null;
+  /** Whether none is left over that a room's allowance did not pay for, when so many were leased. */
+  readonly isSettled: (leased: number) => boolean;
+}
+
+// `ahead`: commits without waiting for what the lease came to. Most rooms can pay, and a trip is saved; wakes that were not
+// paid for stay pending, for a pass that is `settling` and suppresses them in its own transaction.
+async function takeAndLease(db: Db, limit: number, companyLimit: number, manner: 'ahead' | 'settling'): Promise<Pass> {
+  return inSqlTransaction(db, async (tx): Promise<Pass> => {
     // Dispatchers deliver one after the other, for a few milliseconds: two that count at the same time would both fill the
     // same places, and choose the same wakes. Sent together with the statement that counts, which so reads what the one
     // before has committed.
     const locking = tx.$executeRaw`SELECT pg_advisory_xact_lock(${DELIVERY_LOCK}::int, 0)`;
     const [, due] = await Promise.all([locking, takeDueWakes(tx, limit, companyLimit)]);
-    if (due.length === 0) return [];
+    if (due.length === 0) return { due, leased: null, isSettled: () => true };
     const pending = due.filter((wake) => wake.state === 'pending');
     const suppressed = pending.flatMap((wake): Suppressed[] => {
       const reason = shutGate({ ...wake, allowance: 1, budgetUsedUp: false });
@@ -64,18 +88,23 @@ export async function deliverWakes(db: Db, limit: number, companyLimit: number =
     const open = pending.filter((wake) => !suppressed.some((shut) => shut.id === wake.id));
     const again = due.filter((wake) => wake.state === 'delivered');
     const budgeted = open.filter(isBudgeted);
+    if (manner === 'ahead' && suppressed.length === 0 && budgeted.length === 0) {
+      const leased = lease(tx, open, again, null);
+      return { due, leased, isSettled: (count) => count === due.length };
+    }
     const today = budgeted.length > 0 ? await lockBudgets(tx, budgeted) : null;
     // Suppressing writes into rooms too: all of them are then locked at once, in the one order, before any is written to.
     const allowances = suppressed.length > 0 || today !== null ? await lockRooms(tx, pending) : null;
     const over = today && allowances ? findOverBudget(open, allowances, today) : null;
     const within = over ? open.filter((wake) => !over.has(wake.id)) : open;
-    const delivered = await lease(tx, within, again, today?.day ?? null);
-    const unpaid = open.filter((wake) => !delivered.has(wake.id));
+    const leased = lease(tx, within, again, today?.day ?? null);
+    const paid = new Set((await leased.rows).map((row) => row.id));
+    const unpaid = open.filter((wake) => !paid.has(wake.id));
     await suppressWakes(tx, [
       ...suppressed,
       ...unpaid.map((wake) => ({ ...wake, reason: over?.has(wake.id) ? ('budget' as const) : ('allowance' as const) })),
     ]);
-    return due.filter((wake) => delivered.has(wake.id));
+    return { due, leased, isSettled: () => true };
   });
 }
 
@@ -178,19 +207,14 @@ type Suppressed = DueWake & { reason: SuppressedReason };
 // One statement. The rooms' rows are locked in one order; under that lock each room's allowance is spent for as many of
 // its wakes, oldest first, as it still pays for, and those of them that have a budget reserve of it on `day`. Returns the
 // ids of the wakes to start.
-async function lease(
-  tx: SqlTx,
-  open: readonly DueWake[],
-  again: readonly DueWake[],
-  day: string | null,
-): Promise<Set<string>> {
+function lease(tx: DirectTx, open: readonly DueWake[], again: readonly DueWake[], day: string | null): Leased {
   const wanted = open.map((wake, n) => ({
     id: wake.id,
     room_id: wake.roomId,
     n,
     ...(isBudgeted(wake) && { reserve: wake.tokensPerRun }),
   }));
-  const leased = await tx.$queryRaw<{ id: string }[]>`
+  return tx.$ahead`
     WITH wanted AS (
       SELECT id, room_id, reserve, row_number() OVER (PARTITION BY room_id ORDER BY n) AS place
       FROM jsonb_to_recordset(${JSON.stringify(wanted)}::jsonb) AS x(id text, room_id text, n int, reserve bigint)
@@ -211,7 +235,6 @@ async function lease(
                      due_at = clock_timestamp() + make_interval(secs => ${START_LEASE_SECONDS})
     WHERE id IN (SELECT id FROM paid) OR id = ANY(${again.map((wake) => wake.id)}::text[])
     RETURNING id`;
-  return new Set(leased.map((wake) => wake.id));
 }
 
 // Locks the rooms of these wakes in the one order, and returns the allowance that each has left.
