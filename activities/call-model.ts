@@ -21,6 +21,11 @@ import type { ModelAnswer } from './model/provider';
 const RECORDING_MS = 2_000;
 const RECORD_AGAIN_MS = 250;
 
+/** How often a model call beats: two beats may be lost before it is believed dead. `heartbeatMs`: when it would be. */
+export function heartbeatEveryMs(heartbeatMs: number): number {
+  return Math.max(100, heartbeatMs / 3);
+}
+
 type ToSend = Extract<RequestClaim, { kind: 'send' }>;
 
 /**
@@ -60,7 +65,7 @@ export function createCallModel(deps: ActivityDeps) {
   return async ({ run }: { run: string }): Promise<ModelCallResult> => {
     // A heartbeat carries nothing; it is how a cancellation reaches this attempt, and how a dead worker is noticed.
     const attempt = Context.current();
-    const heart = setInterval(() => attempt.heartbeat(), Math.max(100, deps.timeouts.heartbeatMs / 3));
+    const heart = setInterval(() => attempt.heartbeat(), heartbeatEveryMs(deps.timeouts.heartbeatMs));
     try {
       return await call(run);
     } finally {

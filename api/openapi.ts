@@ -108,6 +108,11 @@ const BYTES: Json = Object.fromEntries(
   FILE_MEDIA_TYPES.map((type) => [type, { schema: { type: 'string', format: 'binary' } }]),
 );
 
+const STREAM =
+  'An event a block: `id`, and `data` with the event as JSON. After a `Last-Event-ID` that is not known, first one block ' +
+  'with `event: resync` and `data: {"after": …}`, the place from which the stream goes on: in a room the number of an ' +
+  'event, as in `seq`; in the feed of a company a cursor.';
+
 type SchemaOf = (schema: z.ZodType, io: 'input' | 'output') => Json;
 
 function operationOf(route: Route, schemaOf: SchemaOf, problem: Json): Operation {
@@ -129,7 +134,7 @@ function operationOf(route: Route, schemaOf: SchemaOf, problem: Json): Operation
         : json(status === 201 ? 'Made' : status === 202 ? 'Will be done' : 'As asked', schemaOf(body, 'output'));
   if (route.stream !== undefined) {
     (success['content'] as Json)['text/event-stream'] = {
-      schema: { type: 'string', description: 'An event a block: `id`, and `data` with the event as JSON.' },
+      schema: { type: 'string', description: STREAM },
     };
   }
   return {

@@ -7,6 +7,7 @@ import { NotFound, Transient } from '../prisma/store/errors';
 import { ROOMS_CHANNEL } from '../prisma/store/room-hints';
 import { inStatement, type Db, type Reader } from '../prisma/store/transaction';
 import type { Caller } from './callers';
+import { isSeq } from './cursors';
 import { Problem } from './problems';
 
 export interface StreamPage {
@@ -162,11 +163,16 @@ async function readOrWait(read: () => Promise<StreamPage | null>): Promise<Strea
   }
 }
 
+/** Where a stream goes on, as its own events tell places: a room's as a number, like `seq`; the company's feed as a cursor. */
+function placeOf(id: string): number | string {
+  return isSeq(id) ? Number(id) : id;
+}
+
 function textOf(page: StreamPage): string {
   const resync =
     page.resync === null
       ? ''
-      : `id: ${page.resync}\nevent: resync\ndata: ${JSON.stringify({ after: page.resync })}\n\n`;
+      : `id: ${page.resync}\nevent: resync\ndata: ${JSON.stringify({ after: placeOf(page.resync) })}\n\n`;
   return resync + page.events.map(({ id, resource }) => `id: ${id}\ndata: ${JSON.stringify(resource)}\n\n`).join('');
 }
 

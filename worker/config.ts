@@ -6,13 +6,21 @@ import { CONTEXT_TOKENS } from '../activities/context/render';
 import { wantsTracing } from './telemetry/wanted';
 import { TASK_QUEUE, type RunTimeouts } from '../workflows/contract';
 
-/** The longest time limit that a deployment may give its runs. */
+/**
+ * The shortest and longest time limit that a deployment may give its runs. The last 2 s of it, and of a model request's, are
+ * kept for recording the answer: with less than these the model would be given a moment, or none, and every run time out.
+ */
+const TIME_LIMIT_MIN_SECONDS = 10;
 const TIME_LIMIT_MAX_SECONDS = 3_600;
+const MODEL_TIMEOUT_MIN_SECONDS = 3;
 
 /** The longest that a held action may wait; the database holds the same bound. */
 const HOLD_EXPIRY_MAX_HOURS = 90 * 24;
 
-const seconds = (fallback: number, min: number, max: number) => z.coerce.number().min(min).max(max).default(fallback);
+const seconds = (fallback: number, min: number, max: number, tooShort?: string) =>
+  z.coerce.number().min(min, tooShort).max(max).default(fallback);
+
+const forTheModel = (min: number): string => `at least ${min} seconds: 2 of them are kept for recording the answer`;
 
 const schema = z.object({
   DATABASE_URL: z.string().min(1),
@@ -39,9 +47,14 @@ const schema = z.object({
     .regex(/^[\w.-]{1,64}$/, 'letters, digits, "_", "-" and "."')
     .optional(),
   WORKER_SHUTDOWN_GRACE_SECONDS: seconds(10, 0, 600),
-  RUN_TIME_LIMIT_SECONDS: seconds(300, 1, TIME_LIMIT_MAX_SECONDS),
+  RUN_TIME_LIMIT_SECONDS: seconds(
+    300,
+    TIME_LIMIT_MIN_SECONDS,
+    TIME_LIMIT_MAX_SECONDS,
+    forTheModel(TIME_LIMIT_MIN_SECONDS),
+  ),
   RUN_STEP_TIMEOUT_SECONDS: seconds(10, 0.5, 60),
-  RUN_MODEL_TIMEOUT_SECONDS: seconds(95, 1, 600),
+  RUN_MODEL_TIMEOUT_SECONDS: seconds(95, MODEL_TIMEOUT_MIN_SECONDS, 600, forTheModel(MODEL_TIMEOUT_MIN_SECONDS)),
   RUN_HEARTBEAT_SECONDS: seconds(10, 0.5, 60),
   HOLD_EXPIRY_HOURS: z.coerce.number().min(0.001).max(HOLD_EXPIRY_MAX_HOURS).default(72),
   DISPATCH_POLL_SECONDS: seconds(1, 0.05, 60),

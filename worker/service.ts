@@ -4,6 +4,7 @@
 import type { Logger } from 'pino';
 import { Worker, type WorkerOptions } from '@temporalio/worker';
 import { createActivities, type Activities, type ActivityDeps } from '../activities';
+import { heartbeatEveryMs } from '../activities/call-model';
 import { requestReply } from '../activities/model/provider';
 import { listenTo } from '../prisma/channel-listener';
 import { WAKES_CHANNEL } from '../prisma/store/draft';
@@ -113,6 +114,9 @@ export async function startWorkerService(
     maxConcurrentWorkflowTaskPolls: config.pollers,
     maxConcurrentActivityTaskPolls: config.pollers,
     stickyQueueScheduleToStartTimeout: STICKY_TIMEOUT,
+    // Every beat of a model call is sent. A cancellation comes back as the answer to one, and the SDK would hold them back
+    // for 80 % of the time-out: a request nobody wants any more would go on for 8 s and be paid for.
+    maxHeartbeatThrottleInterval: heartbeatEveryMs(config.timeouts.heartbeatMs),
   });
   const starter = tracing?.traceClient(temporal.starter, temporal.native) ?? temporal.starter;
   const acknowledger = createAcknowledger(db, (error) => log.warn({ err: error }, 'starts are not noted; they repeat'));

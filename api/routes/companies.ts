@@ -13,8 +13,9 @@ import {
 } from '../../prisma/store/companies';
 import { NotFound } from '../../prisma/store/errors';
 import { createKey, keyResource } from '../../prisma/store/keys';
+import type { Tx } from '../../prisma/store/transaction';
 import { created, ok, readRoute, writeRoute, type Route } from '../route';
-import { companyOf, newCompany, ownCompany, pageOf, shownCompany } from '../schemas/answers';
+import { companyOf, newCompany, newKey, ownCompany, pageOf, shownCompany } from '../schemas/answers';
 import { companyBody, companyPatch } from '../schemas/bodies';
 import { slugOr } from '../schemas/fields';
 import { listBody, listQuery, pageRequest } from '../schemas/lists';
@@ -22,6 +23,12 @@ import { listBody, listQuery, pageRequest } from '../schemas/lists';
 /** What the operator does to a company stands in that company's audit. */
 function of(action: AuditAction, company: string): AuditRecord {
   return { action, subject: company, companies: [company] };
+}
+
+/** A key with which the company's own admin makes all the others, and its token, this once. */
+async function createAdminKey(tx: Tx, companyId: string): Promise<Record<string, unknown>> {
+  const { key, token } = await createKey(tx, { kind: 'person', role: 'admin', name: 'admin', companyId });
+  return { ...keyResource(key), token };
 }
 
 export const companyRoutes: readonly Route[] = [
@@ -35,9 +42,25 @@ export const companyRoutes: readonly Route[] = [
     audit: (_, { company }) => of('company.created', (company as { id: string }).id),
     async handle(tx, { body }) {
       const company = await createCompany(tx, { slug: slugOr(body.slug, body.name), name: body.name });
-      const admin = { kind: 'person', role: 'admin', name: 'admin', companyId: company.id } as const;
-      const { key, token } = await createKey(tx, admin);
-      return { status: 201, body: { company: companyResource(company), admin_key: { ...keyResource(key), token } } };
+      const admin_key = await createAdminKey(tx, company.id);
+      return { status: 201, body: { company: companyResource(company), admin_key } };
+    },
+  }),
+  writeRoute({
+    method: 'post',
+    path: '/v1/companies/:company/admin-keys',
+    who: 'operator',
+    summary: 'Make another admin key of a company, for one that has lost its own',
+    success: created(newKey),
+    audit: ({ ids }, key) => ({
+      action: 'key.created',
+      subject: key.id,
+      companies: [ids.company],
+      details: { kind: 'person', role: 'admin' },
+    }),
+    async handle(tx, { ids }) {
+      const { id } = await loadCompany(tx, ids.company);
+      return { status: 201, body: await createAdminKey(tx, id) };
     },
   }),
   readRoute({

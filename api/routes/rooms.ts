@@ -1,6 +1,12 @@
 // Rooms, and the companies in them.
 
-import { createInvitation, redeemInvitation } from '../../prisma/store/invitations';
+import {
+  createInvitation,
+  invitationResource,
+  listInvitations,
+  redeemInvitation,
+  revokeInvitation,
+} from '../../prisma/store/invitations';
 import { closeRoom, leaveRoom } from '../../prisma/store/leaving';
 import {
   createRoom,
@@ -13,7 +19,7 @@ import {
 } from '../../prisma/store/rooms';
 import { authorOf, viewerOf } from '../callers';
 import { created, noContent, ok, readRoute, writeRoute, type Route } from '../route';
-import { pageOf, shownInvitation, shownMember, shownRoom } from '../schemas/answers';
+import { newInvitation, pageOf, shownInvitation, shownMember, shownRoom } from '../schemas/answers';
 import { redemptionBody, roomBody, roomPatch } from '../schemas/bodies';
 import { slugOr } from '../schemas/fields';
 import { listBody, listQuery, pageRequest } from '../schemas/lists';
@@ -81,11 +87,40 @@ export const roomRoutes: readonly Route[] = [
     path: '/v1/rooms/:room/invitations',
     who: 'admin',
     summary: 'Make a code by which a guest comes in, valid for 7 days',
-    success: created(shownInvitation),
+    success: created(newInvitation),
     audit: ({ ids }, invitation) => ({ action: 'invitation.created', subject: invitation.id, room: ids.room }),
     async handle(tx, { caller, ids }) {
       const { id, code, expiresAt } = await createInvitation(tx, ids.room, caller.companyId);
       return { status: 201, body: { id, room: ids.room, code, expires_at: expiresAt.toISOString() } };
+    },
+  }),
+  readRoute({
+    path: '/v1/rooms/:room/invitations',
+    who: 'admin',
+    summary: 'The invitations to a room, for its host; never their codes',
+    success: ok(pageOf(shownInvitation)),
+    query: listQuery('inv'),
+    async handle(db, { caller, ids, query }) {
+      const invitations = await listInvitations(db, viewerOf(caller), ids.room, pageRequest(query));
+      return { status: 200, body: listBody(invitations, invitationResource) };
+    },
+  }),
+  writeRoute({
+    method: 'delete',
+    path: '/v1/rooms/:room/invitations/:invitation',
+    who: 'admin',
+    summary: 'Revoke an invitation for good',
+    success: noContent,
+    // The audit's list of actions is closed in the database too, and a code taken back is a change of who may come in.
+    audit: ({ ids }) => ({
+      action: 'room.changed',
+      subject: ids.invitation,
+      room: ids.room,
+      details: { invitation: 'revoked' },
+    }),
+    async handle(tx, { caller, ids }) {
+      const revoked = await revokeInvitation(tx, ids.room, caller.companyId, ids.invitation);
+      return { status: 204, repeated: !revoked };
     },
   }),
   writeRoute({

@@ -17,6 +17,11 @@ const filters = {
   until: instant.optional(),
 };
 
+/** What a stretch of time means where runs of several companies are asked for. */
+const ofRuns = instant.optional().meta({
+  description: "Of its claim; of another company's run, of the message that woke it.",
+});
+
 export function ledgerRoutes({ prices }: Pick<ApiDeps, 'prices'>): readonly Route[] {
   return [
     readRoute({
@@ -47,6 +52,8 @@ export function ledgerRoutes({ prices }: Pick<ApiDeps, 'prices'>): readonly Rout
       success: ok(pageOf(listedRun)),
       query: listQuery('run').extend({
         ...filters,
+        since: ofRuns,
+        until: ofRuns,
         state: oneOf(['open', 'closed']).optional(),
         ending: oneOf(ENDINGS).optional(),
       }),

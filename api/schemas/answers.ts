@@ -127,12 +127,24 @@ export const shownRoom = z
   })
   .meta({ id: 'Room' });
 
-export const shownInvitation = z
+export const newInvitation = z
   .object({
     id: shownId('inv'),
     room: shownId('room'),
     code: shownOnce("What the guest's admin redeems."),
     expires_at: at,
+  })
+  .meta({ id: 'NewInvitation' });
+
+export const shownInvitation = z
+  .object({
+    id: shownId('inv'),
+    room: shownId('room'),
+    created_at: at,
+    expires_at: at.nullable().meta({ description: 'Null once it was revoked: the audit has when.' }),
+    redeemed_by: shownId('co').nullable(),
+    redeemed_at: at.nullable(),
+    revoked: z.boolean(),
   })
   .meta({ id: 'Invitation' });
 

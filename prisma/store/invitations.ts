@@ -1,11 +1,14 @@
 // Invitations: a code that a guest company's admin redeems once. Stored as SHA-256, shown when it is made.
 
 import { createHash, randomBytes } from 'node:crypto';
+import type { Invitation } from '../generated/client';
 import type { Author } from './draft';
-import { Conflict, Gone, NotFound } from './errors';
+import { Conflict, Gone, NotAllowed, NotFound } from './errors';
 import { newId } from './ids';
-import { addMember, lockRoomAsHost, type Member } from './rooms';
-import type { Tx } from './transaction';
+import { byId, pageOf, type Page, type PageRequest } from './paging';
+import { addMember, lockRoomAsHost, viewRoom, type Member } from './rooms';
+import type { Reader, Tx } from './transaction';
+import type { Viewer } from './viewer';
 
 /** Long enough for the other company's working week, short enough to be forgotten in a mailbox. */
 const VALID_DAYS = 7;
@@ -51,4 +54,58 @@ export async function redeemInvitation(tx: Tx, roomId: string, author: Author, c
   await tx.$executeRaw`
     UPDATE invitations SET redeemed_by = ${author.companyId}, redeemed_at = clock_timestamp() WHERE id = ${invitation.id}`;
   return addMember(tx, roomId, author, 'guest');
+}
+
+/** A room's invitations, used, expired and revoked ones too, for its host. @throws NotFound to strangers; NotAllowed to guests */
+export async function listInvitations(
+  reader: Reader,
+  viewer: Viewer,
+  roomId: string,
+  page: PageRequest,
+): Promise<Page<Invitation>> {
+  const { room } = await viewRoom(reader, viewer, roomId);
+  if (room.hostCompanyId !== viewer.companyId) throw new NotAllowed('only the host sees the invitations');
+  const { where, ...rest } = byId(page);
+  const invitations = await reader.invitation.findMany({ where: { ...where, roomId }, ...rest });
+  return pageOf(invitations, page, (invitation) => invitation.id);
+}
+
+/**
+ * Takes an invitation back, for the room's host: from now on its code is refused as one that has expired. False when it
+ * was worth nothing before: nothing is done to it.
+ * @throws NotFound; NotAllowed to guests; Conflict when it was used, since its guest is in, or the room is closed
+ */
+export async function revokeInvitation(
+  tx: Tx,
+  roomId: string,
+  companyId: string,
+  invitationId: string,
+): Promise<boolean> {
+  await lockRoomAsHost(tx, roomId, companyId);
+  // One statement, behind the lock that redeeming takes: of the two, one finds what the other did.
+  const revoked = await tx.$executeRaw`
+    UPDATE invitations SET expires_at = created_at
+    WHERE id = ${invitationId} AND room_id = ${roomId} AND redeemed_at IS NULL AND expires_at > clock_timestamp()`;
+  if (revoked === 1) return true;
+  const invitation = await tx.invitation.findUnique({ where: { id: invitationId, roomId } });
+  if (!invitation) throw new NotFound('no such invitation');
+  if (invitation.redeemedAt !== null) throw new Conflict('the invitation was used: its guest can be shown out');
+  return false;
+}
+
+/**
+ * An invitation as the room's host sees it, without its code. A revoked one is stored as one that was never good: it
+ * expired when it was made, as no other does.
+ */
+export function invitationResource(invitation: Invitation): Record<string, unknown> {
+  const revoked = invitation.expiresAt.getTime() === invitation.createdAt.getTime();
+  return {
+    id: invitation.id,
+    room: invitation.roomId,
+    created_at: invitation.createdAt.toISOString(),
+    expires_at: revoked ? null : invitation.expiresAt.toISOString(),
+    redeemed_by: invitation.redeemedBy,
+    redeemed_at: invitation.redeemedAt?.toISOString() ?? null,
+    revoked,
+  };
 }

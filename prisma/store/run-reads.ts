@@ -8,14 +8,14 @@ import { pageOf, type Page, type PageRequest } from './paging';
 import { exactCount } from './request-usage';
 import type { Reader } from './transaction';
 import { runUsage } from './usage';
-import { equals, listIdsInRooms, roomsOf, type Viewer } from './viewer';
+import { equals, listIdsInRooms, roomsOf, runTime, type Viewer } from './viewer';
 
 export interface RunFilter {
   readonly room: string | undefined;
   readonly agent: string | undefined;
   readonly state: 'open' | 'closed' | undefined;
   readonly ending: Ending | undefined;
-  /** Bounds of the claim's time, the later one excluded. */
+  /** Bounds of the time at which it counts for the viewer, the later one excluded. */
   readonly since: Date | undefined;
   readonly until: Date | undefined;
 }
@@ -45,8 +45,8 @@ export async function listRuns(
     equals(Prisma.sql`t.agent_id`, filter.agent),
     equals(Prisma.sql`t.state`, filter.state),
     equals(Prisma.sql`t.ending`, filter.ending),
-    filter.since ? Prisma.sql`t.claimed_at >= ${filter.since}` : Prisma.sql`true`,
-    filter.until ? Prisma.sql`t.claimed_at < ${filter.until}` : Prisma.sql`true`,
+    filter.since ? Prisma.sql`${runTime(viewer.companyId)} >= ${filter.since}` : Prisma.sql`true`,
+    filter.until ? Prisma.sql`${runTime(viewer.companyId)} < ${filter.until}` : Prisma.sql`true`,
   ];
   const ids = await listIdsInRooms(reader, 'runs', viewer, filter.room, Prisma.join(conditions, ' AND '), page);
   const runs = await reader.run.findMany({

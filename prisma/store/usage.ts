@@ -7,8 +7,9 @@ import { costOf, type ModelUse, type PriceTable } from '../prices';
 import { publicReason } from './gates';
 import { exactCount, isUncounted, IS_UNCOUNTED, type RequestUse } from './request-usage';
 import type { Reader } from './transaction';
+import { runTime } from './viewer';
 
-/** Bounds of the time at which a run was claimed, or a wake asked for; the later one excluded. */
+/** Bounds of the time at which a run counts for the viewer, or a wake was asked for; the later one excluded. */
 export interface UsageWindow {
   readonly since: Date;
   readonly until: Date;
@@ -119,10 +120,15 @@ async function count(reader: Reader, companyId: string, scope: UsageScope, windo
     window.bounded
       ? Prisma.sql`${at} >= ${window.since} AND ${at} < ${window.until}`
       : Prisma.sql`${at} >= ${window.since}`;
+  // No run is claimed before its message was written: what is claimed too early is too early, and the index finds the rest.
+  const runsWithin =
+    'room' in scope
+      ? Prisma.sql`t.claimed_at >= ${window.since} AND ${within(runTime(companyId))}`
+      : within(Prisma.sql`t.claimed_at`);
   const [row] = await reader.$queryRaw<Counts[]>`
     WITH these AS MATERIALIZED (
       SELECT t.id, t.ending, t.model, t.company_id = ${companyId} AS own
-      FROM runs t WHERE ${scopeOf(companyId, scope)} AND ${within(Prisma.sql`t.claimed_at`)}
+      FROM runs t WHERE ${scopeOf(companyId, scope)} AND ${runsWithin}
     )
     SELECT
       (SELECT coalesce(jsonb_agg(x), '[]') FROM (

@@ -72,3 +72,13 @@ export async function listIdsInRooms(
 export function equals(column: Prisma.Sql, value: string | undefined): Prisma.Sql {
   return value === undefined ? Prisma.sql`true` : Prisma.sql`${column} = ${value}`;
 }
+
+/**
+ * When a run `t` counts as having been, for a viewing company: its own at the claim; another's, whose claim it may not
+ * know the time of, at the message that woke it, which stands in the room. No stretch of time then tells more than the room.
+ */
+export function runTime(companyId: string): Prisma.Sql {
+  return Prisma.sql`
+    (CASE WHEN t.company_id = ${companyId} THEN t.claimed_at
+          ELSE (SELECT message.created_at FROM messages message WHERE message.id = t.message_id) END)`;
+}

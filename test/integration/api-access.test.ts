@@ -31,6 +31,7 @@ const MAY: Readonly<Record<string, string>> = {
   'GET /v1/companies/:company': 'OAMSG',
   'PATCH /v1/companies/:company': 'A',
   'GET /v1/companies/:company/usage': 'AMSG',
+  'POST /v1/companies/:company/admin-keys': 'O',
   'POST /v1/companies/:company/suspend': 'O',
   'POST /v1/companies/:company/resume': 'O',
   'POST /v1/keys': 'A',
@@ -55,6 +56,8 @@ const MAY: Readonly<Record<string, string>> = {
   'GET /v1/rooms/:room': 'AMSG',
   'PATCH /v1/rooms/:room': 'A',
   'POST /v1/rooms/:room/invitations': 'A',
+  'GET /v1/rooms/:room/invitations': 'A',
+  'DELETE /v1/rooms/:room/invitations/:invitation': 'A',
   'POST /v1/rooms/:room/members': 'A',
   'GET /v1/rooms/:room/members': 'AMSG',
   'DELETE /v1/rooms/:room/members/:company': 'A',
@@ -103,6 +106,7 @@ const PREFIX = {
   model_key: 'mk',
   agent: 'agent',
   room: 'room',
+  invitation: 'inv',
   message: 'msg',
   task: 'task',
   entry: 'mem',
@@ -263,6 +267,42 @@ describe('keys', () => {
     expect(foreign.status).toBe(404);
     expect({ ...foreign.body, request_id: null }).toEqual({ ...unknown.body, request_id: null });
   });
+});
+
+test('a company that has lost its only admin key is given another by the operator', async () => {
+  const company = await setUpCompany(api, 'bramble', 'Bramble', 'scribe');
+  const operator = api.client(api.operatorKey);
+  const path = `/v1/companies/${company.id}/admin-keys`;
+  const send = () => operator.send('POST', path, { headers: { 'idempotency-key': 'lost' } });
+  const made = await send();
+  expect(made.status).toBe(201);
+  expect(made.body).toMatchObject({ kind: 'person', role: 'admin', name: 'admin', company: company.id });
+  const { id, token } = made.body;
+  expect(token).toMatch(/^dr_person_[A-Za-z0-9_-]{43}$/);
+  expect((await send()).body).toEqual({ ...made.body, token: null });
+  expect(api.logged()).not.toContain(token);
+
+  const admin = api.client(token);
+  const { data: keys } = await expectStatus(200, admin.get('/v1/keys'));
+  const admins = keys.filter((key: { role: string }) => key.role === 'admin');
+  expect(admins).toHaveLength(2);
+  const lost = admins.find((key: { id: string }) => key.id !== id);
+  await expectStatus(204, admin.delete(`/v1/keys/${lost.id}`));
+  await expectStatus(401, company.admin.get('/v1/keys'));
+
+  const { data: audit } = await expectStatus(200, admin.get(`/v1/audit?subject=${id}`));
+  expect(audit).toMatchObject([
+    {
+      action: 'key.created',
+      subject: id,
+      actor: { kind: 'operator', id: null, name: null, company: null },
+      details: { kind: 'person', role: 'admin' },
+    },
+  ]);
+  expect(await expectStatus(404, operator.post(`/v1/companies/${newId('co')}/admin-keys`))).toMatchObject({
+    code: 'not_found',
+  });
+  await expectStatus(400, operator.post(path, { role: 'member' }));
 });
 
 describe("the operator's key", () => {

@@ -98,18 +98,21 @@ test('what was so before is told of once, however often it is said', async () =>
     201,
     larkspur.member.post(`${room.path}/events`, { type: 'message', text: 'to be erased' }),
   );
+  const invitation = await expectStatus(201, larkspur.admin.post(`${room.path}/invitations`));
   const spare = await expectStatus(201, larkspur.admin.post('/v1/keys', { kind: 'service', name: 'spare' }));
   const given = { name: 'spare', provider: 'openai', key: 'sk-test-spare' };
   const modelKey = await expectStatus(201, larkspur.admin.post('/v1/model-keys', given));
   for (const _ of [1, 2]) {
     await expectStatus(200, larkspur.admin.post(`${room.path}/redactions`, { subject: posted.id }));
+    await expectStatus(204, larkspur.admin.delete(`${room.path}/invitations/${invitation.id}`));
     await expectStatus(204, larkspur.admin.delete(`/v1/keys/${spare.id}`));
     await expectStatus(204, larkspur.admin.delete(`/v1/model-keys/${modelKey.id}`));
     await expectStatus(200, operator.post(`/v1/companies/${tamarack.id}/suspend`));
   }
   for (const _ of [1, 2]) await expectStatus(200, operator.post(`/v1/companies/${tamarack.id}/resume`));
-  expect((await auditOf('larkspur')).slice(-3)).toMatchObject([
+  expect((await auditOf('larkspur')).slice(-4)).toMatchObject([
     { action: 'redaction.made', subject: posted.id },
+    { action: 'room.changed', subject: invitation.id, room: room.id, details: { invitation: 'revoked' } },
     { action: 'key.revoked', subject: spare.id },
     { action: 'model_key.revoked', subject: modelKey.id },
   ]);

@@ -249,6 +249,34 @@ test('lists filter by room, agent, state, ending and time', async () => {
   expect(await wakes(`room=${other.id}`)).toEqual([]);
 });
 
+test('when a run was claimed is its own company’s: to others a stretch of time tells when its message was written', async () => {
+  const { run, message } = await claimedRun();
+  const { created_at: written } = await expectStatus(200, room.tamarack.member.get(`${room.path}/messages/${message}`));
+  const later = (time: string, ms: number): string => new Date(Date.parse(time) + ms).toISOString();
+  const claimed = later(written, 60_000);
+  const end = later(claimed, 60_000);
+  await api.db.run.update({ where: { id: run }, data: { claimedAt: new Date(claimed) } });
+  const listed = async (client: ApiClient, since: string, until: string): Promise<boolean> => {
+    const { data } = await expectStatus(200, client.get(`/v1/runs?limit=200&since=${since}&until=${until}`));
+    return data.some((item: Json) => item.id === run);
+  };
+  const counted = async (client: ApiClient, since: string, until: string): Promise<boolean> => {
+    const total = async (from: string): Promise<number> =>
+      (await expectStatus(200, client.get(`${room.path}/usage?since=${from}&until=${until}`))).runs.total;
+    // Nothing but this run is claimed that late, or has a message so near its own.
+    return (await total(since)) > 0;
+  };
+  for (const isThere of [listed, counted]) {
+    const { larkspur, tamarack } = room;
+    expect(await isThere(larkspur.member, claimed, end)).toBe(true);
+    expect(await isThere(larkspur.member, written, claimed)).toBe(false);
+    expect(await isThere(tamarack.member, claimed, end)).toBe(false);
+    expect(await isThere(tamarack.member, written, claimed)).toBe(true);
+    expect(await isThere(tamarack.member, later(written, 1), end)).toBe(false);
+    expect(await isThere(tamarack.member, written, later(written, 1))).toBe(true);
+  }
+});
+
 test('a company that is not in the room finds nothing of it', async () => {
   const { run, wake, message } = await claimedRun();
   const stranger = await setUpCompany(api, 'yarrow', 'Yarrow', 'scribe');

@@ -156,6 +156,91 @@ describe('an invitation', () => {
     await expectStatus(404, stranger.admin.post(`${room}/invitations`));
   });
 
+  test('is listed to the host with what became of it, and never with its code', async () => {
+    const room = await newRoom();
+    const [used, open, revoked] = [await invite(room), await invite(room), await invite(room)];
+    await expectStatus(201, guest.admin.post(`${room}/members`, { code: used.code }));
+    await expectStatus(204, host.admin.delete(`${room}/invitations/${revoked.id}`));
+    const answer = await host.admin.get(`${room}/invitations`);
+    const time = expect.stringMatching(/Z$/);
+    const common = { room: room.slice('/v1/rooms/'.length), created_at: time, redeemed_by: null, redeemed_at: null };
+    expect(answer.body.data).toEqual([
+      { ...common, id: used.id, expires_at: used.expires_at, revoked: false, redeemed_by: guest.id, redeemed_at: time },
+      { ...common, id: open.id, expires_at: open.expires_at, revoked: false },
+      { ...common, id: revoked.id, expires_at: null, revoked: true },
+    ]);
+    expect(answer.text).not.toContain('dr_invite_');
+    const first = await expectStatus(200, host.admin.get(`${room}/invitations?limit=1&order=desc`));
+    expect(first.data).toMatchObject([{ id: revoked.id }]);
+    const rest = await expectStatus(
+      200,
+      host.admin.get(`${room}/invitations?order=desc&cursor=${encodeURIComponent(first.next_cursor)}`),
+    );
+    expect(rest.data).toMatchObject([{ id: open.id }, { id: used.id }]);
+
+    await expectStatus(403, host.member.get(`${room}/invitations`));
+    expect(await expectStatus(403, guest.admin.get(`${room}/invitations`))).toMatchObject({ code: 'not_allowed' });
+    await expectStatus(404, stranger.admin.get(`${room}/invitations`));
+  });
+
+  test('that was revoked is refused as one that has expired', async () => {
+    const room = await newRoom();
+    const [old, leaked] = [await invite(room), await invite(room)];
+    await api.db.invitation.update({ where: { id: old.id }, data: { expiresAt: new Date(Date.now() - 1_000) } });
+    for (const _ of [1, 2]) await expectStatus(204, host.admin.delete(`${room}/invitations/${leaked.id}`));
+    // Revoking what has expired changes nothing: it is no more than expired.
+    await expectStatus(204, host.admin.delete(`${room}/invitations/${old.id}`));
+    expect((await host.admin.get(`${room}/invitations`)).body.data).toMatchObject([
+      { id: old.id, revoked: false },
+      { id: leaked.id, revoked: true },
+    ]);
+    const [expired, revoked] = [
+      await expectStatus(410, guest.admin.post(`${room}/members`, { code: old.code })),
+      await expectStatus(410, guest.admin.post(`${room}/members`, { code: leaked.code })),
+    ];
+    expect({ ...revoked, request_id: null }).toEqual({ ...expired, request_id: null });
+    await expectStatus(404, guest.member.get(room));
+  });
+
+  test('is revoked by the host alone, in its room, and not once it was used', async () => {
+    const [room, other] = [await newRoom(), await newRoom()];
+    const [used, open] = [await invite(room), await invite(room)];
+    await expectStatus(201, guest.admin.post(`${room}/members`, { code: used.code }));
+    expect(await expectStatus(409, host.admin.delete(`${room}/invitations/${used.id}`))).toMatchObject({
+      code: 'conflict',
+    });
+    await expectStatus(403, host.member.delete(`${room}/invitations/${open.id}`));
+    await expectStatus(403, guest.admin.delete(`${room}/invitations/${open.id}`));
+    await expectStatus(404, stranger.admin.delete(`${room}/invitations/${open.id}`));
+    const [elsewhere, unknown, malformed] = [
+      await expectStatus(404, host.admin.delete(`${other}/invitations/${open.id}`)),
+      await expectStatus(404, host.admin.delete(`${room}/invitations/${newId('inv')}`)),
+      await expectStatus(404, host.admin.delete(`${room}/invitations/nothing`)),
+    ];
+    expect({ ...elsewhere, request_id: null }).toEqual({ ...unknown, request_id: null });
+    expect({ ...malformed, request_id: null }).toEqual({ ...unknown, request_id: null });
+    await expectStatus(201, stranger.admin.post(`${room}/members`, { code: open.code }));
+  });
+
+  test('revoked and redeemed at once is one of both', async () => {
+    const room = await newRoom();
+    for (let round = 0; round < 8; round += 1) {
+      const { id, code } = await invite(room);
+      const [redeemed, revoked] = await Promise.all([
+        stranger.admin.post(`${room}/members`, { code }),
+        host.admin.delete(`${room}/invitations/${id}`),
+      ]);
+      expect([
+        [201, 409],
+        [410, 204],
+      ]).toContainEqual([redeemed.status, revoked.status]);
+      const came = redeemed.status === 201;
+      const { data } = await expectStatus(200, host.admin.get(`${room}/invitations?order=desc&limit=1`));
+      expect(data).toMatchObject([{ id, revoked: !came, redeemed_by: came ? stranger.id : null }]);
+      if (came) await expectStatus(204, stranger.admin.delete(`${room}/members/${stranger.id}`));
+    }
+  });
+
   test('is redeemed by one of two companies at once, and by one company once', async () => {
     const room = await newRoom();
     const { code } = await invite(room);

@@ -146,7 +146,7 @@ test.each([
 ])('an id %s is answered with one resync, and the stream goes on from now', async (_what, lastEventId) => {
   const now = String(await lastSeq());
   const stream = await open({ lastEventId });
-  expect((await stream.received(1))[0]).toEqual({ id: now, event: 'resync', data: { after: now } });
+  expect((await stream.received(1))[0]).toEqual({ id: now, event: 'resync', data: { after: Number(now) } });
   const posted = await say('on it goes');
   await stream.received(2);
   await stream.heard(stream.comments() + 2);

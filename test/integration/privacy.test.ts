@@ -2,7 +2,7 @@
 // the same as if Larkspur's secrets had been others.
 
 import fc from 'fast-check';
-import { startTestApi, type TestApi } from '../support/api';
+import { expectStatus, startTestApi, type Json, type TestApi, type TestRoom } from '../support/api';
 import { playOut, readAll, type Happening } from '../support/two-worlds';
 
 let api: TestApi;
@@ -39,11 +39,36 @@ const EVERYTHING: readonly Happening[] = [
 
 let worlds = 0;
 
+/** How long a run waited for its claim is its company's: on one side a day and more, which no stretch of time may tell. */
+async function claimLater({ larkspur }: TestRoom, side: 0 | 1): Promise<void> {
+  const waited = `${side * 30} hours`;
+  await api.db.$executeRaw`
+    UPDATE runs SET claimed_at = claimed_at + ${waited}::interval WHERE company_id = ${larkspur.id}`;
+}
+
+/** What Tamarack is told of the hours up to now, and of those after. */
+async function readAroundNow({ path, id, tamarack }: TestRoom): Promise<string[]> {
+  const inHours = (hours: number): string => new Date(Date.now() + hours * 3_600_000).toISOString();
+  const lines: string[] = [];
+  for (const [since, until] of [
+    [inHours(-1), inHours(1)],
+    [inHours(1), inHours(100)],
+  ] as const) {
+    const within = `since=${since}&until=${until}`;
+    const { data } = await expectStatus(200, tamarack.member.get(`/v1/runs?room=${id}&limit=200&${within}`));
+    const { runs } = await expectStatus(200, tamarack.member.get(`${path}/usage?${within}`));
+    lines.push(JSON.stringify([data.map(({ state, ending }: Json) => [state, ending]), runs]));
+  }
+  return lines;
+}
+
 async function readBoth(program: readonly Happening[]): Promise<[string[], string[]]> {
   const read = async (side: 0 | 1): Promise<string[]> => {
     worlds += 1;
     const suffix = `-w${worlds}`;
-    return readAll(api, await playOut(api, suffix, side, program), suffix);
+    const room = await playOut(api, suffix, side, program);
+    await claimLater(room, side);
+    return [...(await readAll(api, room, suffix)), ...(await readAroundNow(room))];
   };
   return [await read(0), await read(1)];
 }
@@ -66,6 +91,14 @@ test('in whatever order it happens', async () => {
   );
 }, 180_000);
 
+test('the hours up to now hold runs, and the hours after hold none', async () => {
+  const [, right] = await readBoth([{ what: 'run', comes: 'refused' }]);
+  expect(right.slice(-2).map((line) => JSON.parse(line))).toEqual([
+    [[['closed', 'refused']], { total: 1, open: 0, endings: { refused: 1 } }],
+    [[], { total: 0, open: 0, endings: {} }],
+  ]);
+});
+
 test('what is not kept to itself would be seen: a shared line that differs tells the worlds apart', async () => {
   const [left, right] = await readBoth([]);
   expect(right).toEqual(left);
@@ -73,5 +106,5 @@ test('what is not kept to itself would be seen: a shared line that differs tells
   const suffix = `-w${worlds}`;
   const room = await playOut(api, suffix, 0, []);
   await room.larkspur.member.post(`${room.path}/events`, { type: 'memory', category: 'fact', content: 'plain' });
-  expect(await readAll(api, room, suffix)).not.toEqual(left);
+  expect([...(await readAll(api, room, suffix)), ...(await readAroundNow(room))]).not.toEqual(left);
 });

@@ -99,7 +99,7 @@ test('of two that lock each other out, one is done again', async () => {
       begun += 1;
       if (begun === 2) bothBegun();
       await together;
-      tx.$ahead`UPDATE kept SET n = n + 10 WHERE n = ${to}`;
+      void tx.$ahead`UPDATE kept SET n = n + 10 WHERE n = ${to}`;
     });
   await Promise.all([move(1, 2), move(2, 1)]);
   expect(begun).toBe(3);

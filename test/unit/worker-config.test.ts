@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto';
+import { heartbeatEveryMs } from '../../activities/call-model';
 import { readWorkerConfig } from '../../worker/config';
 
 const NEEDED = {
@@ -26,6 +27,23 @@ test('takes a time limit of up to an hour, and an expiry of up to 90 days', () =
   ] as const) {
     expect(() => readWorkerConfig({ ...NEEDED, [name]: value })).toThrow(name);
   }
+});
+
+test('leaves a model time to answer in, beyond what recording its answer takes', () => {
+  const least = readWorkerConfig({ ...NEEDED, RUN_TIME_LIMIT_SECONDS: '10', RUN_MODEL_TIMEOUT_SECONDS: '3' });
+  expect(least.timeouts).toMatchObject({ limitMs: 10_000, modelMs: 3_000 });
+  for (const [name, value, message] of [
+    ['RUN_TIME_LIMIT_SECONDS', '9.9', 'RUN_TIME_LIMIT_SECONDS: at least 10 seconds: 2 of them are kept'],
+    ['RUN_TIME_LIMIT_SECONDS', '2', 'RUN_TIME_LIMIT_SECONDS: at least 10 seconds: 2 of them are kept'],
+    ['RUN_MODEL_TIMEOUT_SECONDS', '2', 'RUN_MODEL_TIMEOUT_SECONDS: at least 3 seconds: 2 of them are kept'],
+  ] as const) {
+    expect(() => readWorkerConfig({ ...NEEDED, [name]: value })).toThrow(message);
+  }
+});
+
+test.each(['0.5', '1', '10', '60'])('a model call beats three times in the %s s that it may be silent', (silent) => {
+  const { heartbeatMs } = readWorkerConfig({ ...NEEDED, RUN_HEARTBEAT_SECONDS: silent }).timeouts;
+  expect(heartbeatEveryMs(heartbeatMs) * 3).toBeCloseTo(heartbeatMs, 3);
 });
 
 test('names every variable that is missing or wrong, and no value', () => {
