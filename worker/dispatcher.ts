@@ -57,7 +57,8 @@ export function createAcknowledger(db: Db, onError: (error: unknown) => void) {
     if (noted.length > 0) await markStarted(db, noted).catch(onError);
   };
   return {
-    take(wakeIds: readonly string[]): void {
+    take: (wakeIds: readonly string[]): void => {
+      if (wakeIds.length === 0) return;
       ids.push(...wakeIds);
       timer ??= setTimeout(() => void flush(), NOTE_AFTER_MS);
     },
