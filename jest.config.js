@@ -22,6 +22,7 @@ module.exports = {
   transformIgnorePatterns: ['/node_modules/(?!@prisma/schema-engine-wasm/)'],
   globalSetup: '<rootDir>/test/support/global-setup.ts',
   globalTeardown: '<rootDir>/test/support/global-teardown.ts',
+  testSequencer: '<rootDir>/test/support/slow-first.js',
   testTimeout: 60_000,
   maxWorkers: 2,
 };

@@ -9,7 +9,7 @@ import { CANARY_PATHS } from '../support/canary-paths';
 import { dumpDatabase, findSecrets } from '../support/canary-search';
 import { createTestDatabase, type TestDatabase } from '../support/database';
 import { endLogged, startLogged, type LoggedProcess } from '../support/logged-process';
-import { temporalAddress, until } from '../support/runs';
+import { temporalAddress, until } from '../support/run-waits';
 import { startScriptedModel, type ScriptedModel } from '../support/scripted-model-server';
 
 const random = (): string => randomBytes(15).toString('base64url');

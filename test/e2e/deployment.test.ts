@@ -10,7 +10,7 @@ import { DockerfileParser, type Instruction } from 'dockerfile-ast';
 import { parse } from 'yaml';
 import { SEARCH_ATTRIBUTES } from '../../workflows/search-attributes';
 import { createTestDatabase, type TestDatabase } from '../support/database';
-import { temporalAddress, until } from '../support/runs';
+import { temporalAddress, until } from '../support/run-waits';
 import { MASTER_KEYS } from '../support/world';
 
 const ROOT = join(__dirname, '..', '..');

@@ -7,7 +7,7 @@ import { NOTICE } from '../../api/mcp/tool';
 import { claimMessage } from '../../prisma/store/claims';
 import { deliverWakes } from '../../prisma/store/wakes';
 import { expectStatus, setUpRoom, startTestApi, type Json, type TestApi, type TestRoom } from '../support/api';
-import { until } from '../support/runs';
+import { until } from '../support/run-waits';
 import { holdTransaction, untilWaiting } from '../support/store-runs';
 import {
   agentKeyOf,

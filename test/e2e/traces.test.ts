@@ -8,7 +8,7 @@ import { promisify } from 'node:util';
 import { randomBytes } from 'node:crypto';
 import { createKey } from '../../prisma/store/keys';
 import { wantsTracing } from '../../worker/telemetry/wanted';
-import { closedRun, until } from '../support/runs';
+import { closedRun, until } from '../support/run-waits';
 import { startOtlpReceiver, type OtlpReceiver, type ReceivedSpan } from '../support/otlp-receiver';
 import { answer, startScriptedModel, type ScriptedModel } from '../support/scripted-model-server';
 import { WORKER_MAIN, workerEnv } from '../support/worker-processes';

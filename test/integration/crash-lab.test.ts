@@ -10,7 +10,7 @@ import { timesOf } from '../lab/settings';
 import { brokenExpectations } from '../lab/summary';
 import type { Way } from '../lab/ways';
 import { createTestDatabase } from '../support/database';
-import { temporalAddress } from '../support/runs';
+import { temporalAddress } from '../support/run-waits';
 import { startScriptedModel } from '../support/scripted-model-server';
 
 const POINTS = ['post:between', 'memory:between', 'task:between'] as const;

@@ -11,7 +11,7 @@ import { deliverWakes, startAgain } from '../../prisma/store/wakes';
 import { dispatchOnce } from '../../worker/dispatcher';
 import { createLoop } from '../../worker/loop';
 import { wakeWorkflowId } from '../../workflows/contract';
-import { until } from '../support/runs';
+import { until } from '../support/run-waits';
 import { eventsOf, holdTransaction, untilWaiting } from '../support/store-runs';
 import { createWorld, type World } from '../support/world';
 

@@ -13,7 +13,7 @@ import { examine } from '../../worker/doctor/doctor';
 import { isAllWell, printFindings, type Finding } from '../../worker/doctor/findings';
 import { findRunningServices } from '../../worker/embedded/running';
 import { createTestDatabase } from '../support/database';
-import { temporalAddress, until } from '../support/runs';
+import { temporalAddress, until } from '../support/run-waits';
 import { createWorld, MASTER_KEYS, type World } from '../support/world';
 
 const DOCTOR = join(__dirname, '..', '..', 'dist', 'worker', 'doctor', 'main.js');

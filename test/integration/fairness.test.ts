@@ -8,7 +8,7 @@ import { WAKES_CHANNEL } from '../../prisma/store/draft';
 import { closeRun } from '../../prisma/store/runs';
 import { dispatchOnce } from '../../worker/dispatcher';
 import { createLoop } from '../../worker/loop';
-import { until } from '../support/runs';
+import { until } from '../support/run-waits';
 import { LIMITS, newExecution } from '../support/store-runs';
 import { createWorld, type World } from '../support/world';
 

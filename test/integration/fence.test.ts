@@ -11,7 +11,7 @@ import { translateFailures } from '../../activities/failure';
 import { renderContext } from '../../activities/context/render';
 import type { DeclaredReply } from '../../workflows/contract';
 import { openRoom } from '../support/rooms';
-import { until } from '../support/runs';
+import { until } from '../support/run-waits';
 import {
   activitiesOf,
   answered,

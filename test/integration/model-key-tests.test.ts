@@ -10,7 +10,7 @@ import { WAKES_CHANNEL } from '../../prisma/store/draft';
 import { createKeyTester, type KeyTesterDeps } from '../../worker/key-tester';
 import type { Loop } from '../../worker/loop';
 import { expectStatus, setUpCompany, startTestApi, type Json, type RoomCompany, type TestApi } from '../support/api';
-import { until } from '../support/runs';
+import { until } from '../support/run-waits';
 import { answer, type HeldAnswer, type ScriptedAnswer } from '../support/scripted-answers';
 import { startScriptedModel, type ScriptedModel } from '../support/scripted-model-server';
 

@@ -4,9 +4,10 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Worker } from '@temporalio/worker';
 import { DeterminismViolationError } from '@temporalio/workflow';
-import { buildWorkflowBundle, loadWorkflowBundle, type WorkflowBundle } from '../../worker/bundle';
+import type { WorkflowBundle } from '../../worker/bundle';
 import { ENDINGS } from '../../workflows/contract';
 import { quietRuntime } from '../support/runs';
+import { sharedWorkflowBundle } from '../support/workflow-bundle';
 import { HISTORIES, VERSION, VERSIONS } from './versions';
 
 /** A folder a version, `0.1.0/replied.json`. */
@@ -16,14 +17,21 @@ let bundle: WorkflowBundle;
 
 beforeAll(async () => {
   quietRuntime();
-  bundle = await buildWorkflowBundle();
+  bundle = await sharedWorkflowBundle();
 });
 
 function load(name: string): { events: Record<string, unknown>[] } {
   return JSON.parse(readFileSync(join(HISTORIES, name), 'utf8')) as { events: Record<string, unknown>[] };
 }
 
-const replay = (history: unknown) => Worker.runReplayHistory({ workflowBundle: bundle }, history);
+/** What replaying each of these came to, by name: an error, or nothing. One worker replays them all. */
+async function replayAll(workflowBundle: WorkflowBundle, recorded: readonly string[]): Promise<Map<string, unknown>> {
+  const histories = recorded.map((name) => ({ workflowId: name, history: load(name) }));
+  const outcomes = new Map<string, unknown>();
+  for await (const { workflowId, error } of Worker.runReplayHistories({ workflowBundle }, histories))
+    outcomes.set(workflowId, error);
+  return outcomes;
+}
 
 /** How the run of a history ended; null where the history does not say. */
 function endingOf(name: string): string | null {
@@ -53,22 +61,32 @@ test('there is one of a run as it waits, of runs that waited and were decided, a
   expect(names).toEqual(expect.arrayContaining(needed.map((name) => `${VERSION}/${name}`)));
 });
 
-test.each(names)('%s replays', async (name) => {
-  await expect(replay(load(name))).resolves.toBeUndefined();
+describe('replays', () => {
+  let outcomes: Map<string, unknown>;
+  beforeAll(async () => {
+    outcomes = await replayAll(bundle, names);
+  });
+
+  test.each(names)('%s', (name) => {
+    expect([...outcomes]).toContainEqual([name, undefined]);
+  });
 });
 
 test('a worker that traces replays what one that does not has begun: tracing may be switched on under open runs', async () => {
-  const traced = await loadWorkflowBundle(undefined, true);
+  const traced = await sharedWorkflowBundle(undefined, true);
   expect(traced.code).not.toBe(bundle.code);
-  for (const name of names.filter((one) => one.startsWith(`${VERSION}/`)))
-    await expect(Worker.runReplayHistory({ workflowBundle: traced }, load(name))).resolves.toBeUndefined();
+  const present = names.filter((one) => one.startsWith(`${VERSION}/`));
+  expect([...(await replayAll(traced, present))]).toEqual(
+    expect.arrayContaining(present.map((name) => [name, undefined])),
+  );
 });
 
 test('a history in which another step was taken does not replay', async () => {
   const history = load(`${VERSION}/replied.json`);
   const wrong = JSON.stringify(history).replaceAll('"postReply"', '"writeMemory"');
   expect(wrong).not.toBe(JSON.stringify(history));
-  await expect(replay(JSON.parse(wrong))).rejects.toThrow(DeterminismViolationError);
+  const replaying = Worker.runReplayHistory({ workflowBundle: bundle }, JSON.parse(wrong) as unknown);
+  await expect(replaying).rejects.toThrow(DeterminismViolationError);
 });
 
 test('no recorded history holds what was said', () => {

@@ -33,6 +33,7 @@ export default async function setUp(): Promise<void> {
   });
   process.env['TEST_DATABASE_URL_BASE'] = services.databaseUrl;
   process.env['TEST_TEMPORAL_ADDRESS'] = services.temporal.address;
+  process.env['TEST_BUNDLE_FOLDER'] = await mkdtemp(join(path, 'bundles-'));
   await ensureTemplate();
   globalThis.durableRoomServers = {
     services,

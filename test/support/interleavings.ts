@@ -20,7 +20,7 @@ import { deliverWakes } from '../../prisma/store/wakes';
 import { FAILURE, wakeWorkflowId, type DeclaredReply } from '../../workflows/contract';
 import type { CloseReason } from '../../workflows/policy/ending';
 import { FIRST_POST, type Ground } from './interleaving-grounds';
-import { HOLD_EXPIRY_MS, TEST_TIMEOUTS } from './runs';
+import { HOLD_EXPIRY_MS, TEST_TIMEOUTS } from './run-waits';
 import { answered, LIMITS, NO_FACTS, NOTHING_DECLARED } from './store-runs';
 
 /** What a command may be, with how often it comes. `next` does what this run would do next, or little would ever be done. */

@@ -5,7 +5,7 @@ import assert from 'node:assert/strict';
 import type { Db } from '../../prisma/store/transaction';
 import type { DeclaredReply } from '../../workflows/contract';
 import { declaredKinds, planSteps } from '../../workflows/policy/steps';
-import { until } from './runs';
+import { until } from './run-waits';
 
 function same(what: string, actual: unknown, expected: unknown): void {
   try {

@@ -5,6 +5,8 @@ import { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import { StdioClientTransport } from '@modelcontextprotocol/sdk/client/stdio.js';
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
 import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js';
+import { AjvJsonSchemaValidator } from '@modelcontextprotocol/sdk/validation/ajv';
+import type { JsonSchemaType, JsonSchemaValidator } from '@modelcontextprotocol/sdk/validation/types.js';
 import { PROBLEM_META } from '../../api/mcp/server';
 import { expectStatus, type Json, type RoomCompany, type TestApi } from './api';
 
@@ -50,9 +52,22 @@ export function transportTo(
   }
 }
 
+const ajv = new AjvJsonSchemaValidator();
+const compiled = new Map<string, JsonSchemaValidator<unknown>>();
+
+/** The client's own validators, each compiled once for all clients: a client's are what connecting it costs most. */
+const jsonSchemaValidator = {
+  getValidator<T>(schema: JsonSchemaType): JsonSchemaValidator<T> {
+    const text = JSON.stringify(schema);
+    const validator = compiled.get(text) ?? ajv.getValidator<unknown>(schema);
+    compiled.set(text, validator);
+    return validator as JsonSchemaValidator<T>;
+  },
+};
+
 /** A connected client, which knows the schemas of all tools and holds every result against them. */
 export async function connectMcp(transport: Transport): Promise<McpUser> {
-  const client = new Client({ name: 'test', version: '1' });
+  const client = new Client({ name: 'test', version: '1' }, { jsonSchemaValidator });
   await client.connect(transport);
   await client.listTools();
   const user: McpUser = {

@@ -1,4 +1,4 @@
-// In-process workers for tests, and what a test reads of a run.
+// In-process workers for tests, and with them what run-waits.ts has.
 
 import { CONTEXT_TOKENS } from '../../activities/context/render';
 import { randomBytes } from 'node:crypto';
@@ -7,18 +7,15 @@ import type { DataConverter } from '@temporalio/common';
 import { NativeConnection, Runtime, Worker } from '@temporalio/worker';
 import { createActivities, type ActivityDeps } from '../../activities';
 import { requestReply } from '../../activities/model/provider';
-import type { Db } from '../../prisma/store/transaction';
 import type { RunTimeouts } from '../../workflows/contract';
-import { loadWorkflowBundle } from '../../worker/bundle';
 import { dispatchOnce } from '../../worker/dispatcher';
 import { createLoop } from '../../worker/loop';
 import { deliverSignals } from '../../worker/signal-dispatcher';
+import { HOLD_EXPIRY_MS, temporalAddress, TEST_TIMEOUTS } from './run-waits';
+import { sharedWorkflowBundle } from './workflow-bundle';
 import type { World } from './world';
 
-export const TEST_TIMEOUTS: RunTimeouts = { limitMs: 30_000, stepMs: 5_000, modelMs: 20_000, heartbeatMs: 2_000 };
-
-/** As a deployment has it when nothing is set. */
-export const HOLD_EXPIRY_MS = 72 * 3_600_000;
+export { closedRun, HOLD_EXPIRY_MS, temporalAddress, TEST_TIMEOUTS, until } from './run-waits';
 
 let quiet = false;
 
@@ -69,7 +66,7 @@ export async function startTestWorker(
   });
   const taskQueue = options.taskQueue ?? `test-${randomBytes(6).toString('hex')}`;
   const failures: unknown[] = [];
-  const bundle = await loadWorkflowBundle(dataConverter);
+  const bundle = await sharedWorkflowBundle(dataConverter);
   const worker = await Worker.create({
     connection: native,
     namespace: 'default',
@@ -124,35 +121,4 @@ export async function startTestWorker(
       await connection.close();
     },
   };
-}
-
-export function temporalAddress(): string {
-  const address = process.env['TEST_TEMPORAL_ADDRESS'];
-  if (address === undefined) throw new Error('TEST_TEMPORAL_ADDRESS is not set: the jest globalSetup starts a server');
-  return address;
-}
-
-/** Waits until `probe` returns something, looking often; fails with `what` after `timeoutMs`. */
-export async function until<T>(
-  what: string,
-  probe: () => Promise<T | null | undefined | false>,
-  timeoutMs = 20_000,
-): Promise<T> {
-  const deadline = Date.now() + timeoutMs;
-  for (;;) {
-    const found = await probe();
-    if (found) return found;
-    if (Date.now() > deadline) throw new Error(`gave up waiting for ${what}`);
-    await new Promise((resolve) => setTimeout(resolve, 25));
-  }
-}
-
-/** The run of a message, once it is closed. */
-export async function closedRun(db: Db, messageId: string, agentId?: string, timeoutMs?: number) {
-  const where = { messageId, state: 'closed', ...(agentId === undefined ? {} : { agentId }) };
-  return until(
-    `the run of ${messageId} to close`,
-    () => db.run.findFirst({ where, include: { steps: { orderBy: { position: 'asc' } }, requests: true } }),
-    timeoutMs,
-  );
 }

@@ -45,7 +45,8 @@ export function encodeCertificate(content: CertificateContent): string {
   );
   const signature = crypto.sign('sha256', toBeSigned, content.signWith);
   const certificate = sequence(toBeSigned, ECDSA_WITH_SHA256, der(0x03, Buffer.concat([Buffer.of(0), signature])));
-  const lines = certificate.toString('base64').replace(/(.{64})/g, '$1\n');
+  // No line is empty, also where the last one is full: OpenSSL would take what follows for something else.
+  const lines = (certificate.toString('base64').match(/.{1,64}/g) ?? []).join('\n');
   return `-----BEGIN CERTIFICATE-----\n${lines}\n-----END CERTIFICATE-----\n`;
 }
 

@@ -6,6 +6,7 @@ import { readWorkerConfig } from '../../worker/config';
 import { startWorkerService, type Seams, type WorkerService } from '../../worker/service';
 import { connectTemporal, type Temporal } from '../../worker/temporal';
 import { quietRuntime, temporalAddress } from './runs';
+import { sharedWorkflowBundle } from './workflow-bundle';
 import { MASTER_KEYS, type World } from './world';
 
 export interface TestService {
@@ -35,7 +36,10 @@ export async function startService(
     ...env,
   });
   const temporal = await connectTemporal({ TEMPORAL_ADDRESS: temporalAddress(), TEMPORAL_NAMESPACE: 'default' });
-  const service = await startWorkerService(config, temporal, log, seams);
+  const service = await startWorkerService(config, temporal, log, {
+    bundle: await sharedWorkflowBundle(),
+    ...seams,
+  });
   return {
     service,
     temporal,

@@ -10,7 +10,7 @@ import { claimRequest, endRequest, type RequestResult } from '../../prisma/store
 import type { Db } from '../../prisma/store/transaction';
 import { deliverWakes } from '../../prisma/store/wakes';
 import { wakeWorkflowId, type DeclaredReply } from '../../workflows/contract';
-import { HOLD_EXPIRY_MS, TEST_TIMEOUTS, until } from './runs';
+import { HOLD_EXPIRY_MS, TEST_TIMEOUTS, until } from './run-waits';
 import type { World } from './world';
 
 export const LIMITS = { timeLimitMs: 300_000 };

@@ -4,7 +4,7 @@ import { fork, type ChildProcess } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import type { CrashPoint, CutMessage, GoMessage, ReachedMessage } from './crash-points';
-import { temporalAddress } from './runs';
+import { temporalAddress } from './run-waits';
 import { MASTER_KEYS } from './world';
 
 const ROOT = join(__dirname, '..', '..');

@@ -54,18 +54,21 @@ export interface WorldOptions {
   readonly onCrash?: OnCrash;
   readonly rights?: Rights;
   readonly poolSize?: number;
+  /** How long a transaction may take before Postgres gives it up: longer where many wait for one room. */
+  readonly transactionMs?: number;
   readonly runAllowance?: number;
   readonly masterKeys?: string;
 }
 
 /** Makes a world in a fresh database. */
 export async function createWorld(options: WorldOptions): Promise<World> {
+  const { transactionMs = 8_000 } = options;
   const test = await createTestDatabase({ migrated: true });
   const database = await connectDatabase(test.url, {
     poolSize: options.poolSize ?? 8,
-    lockTimeoutMs: 3_000,
-    statementTimeoutMs: 5_000,
-    transactionTimeoutMs: 8_000,
+    lockTimeoutMs: transactionMs * 0.375,
+    statementTimeoutMs: transactionMs * 0.625,
+    transactionTimeoutMs: transactionMs,
     applicationName: 'durable-room-test',
   });
   const db = database.prisma;

@@ -33,6 +33,7 @@ import { expectLedgerEqualsRoom, waitForNothingHeld } from '../support/ledger';
 import { closedRun, startTestWorker, temporalAddress, until, type TestWorker } from '../support/runs';
 import { answer, startScriptedModel, type ScriptedModel } from '../support/scripted-model-server';
 import { workerEnv } from '../support/worker-processes';
+import { sharedWorkflowBundle } from '../support/workflow-bundle';
 import { createWorld, type World } from '../support/world';
 
 const CLI_CACHE = join(__dirname, '..', '..', '.durable-room', 'cache');
@@ -68,7 +69,9 @@ afterAll(async () => {
 async function startService(env: Record<string, string>): Promise<WorkerService> {
   const temporal: Temporal = await connectTemporal(env);
   opened.push(() => temporal.close());
-  const service = await startWorkerService(readWorkerConfig(env), temporal, pino({ level: 'silent' }));
+  const service = await startWorkerService(readWorkerConfig(env), temporal, pino({ level: 'silent' }), {
+    bundle: await sharedWorkflowBundle(),
+  });
   service.running.catch(() => undefined);
   opened.push(() => service.stop());
   return service;

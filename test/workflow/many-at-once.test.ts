@@ -22,13 +22,13 @@ const workers: TestWorker[] = [];
 
 beforeAll(async () => {
   model = await startScriptedModel();
-  world = await createWorld({ modelUrl: model.url, poolSize: 12 });
+  world = await createWorld({ modelUrl: model.url, poolSize: 12, transactionMs: PATIENT.stepMs });
   for (const slug of AGENTS) await world.addAgent({ slug });
   second = await connectDatabase(world.url, {
     poolSize: 12,
-    lockTimeoutMs: 3_000,
-    statementTimeoutMs: 5_000,
-    transactionTimeoutMs: 8_000,
+    lockTimeoutMs: PATIENT.stepMs / 2,
+    statementTimeoutMs: PATIENT.stepMs,
+    transactionTimeoutMs: PATIENT.stepMs,
     applicationName: 'durable-room-test-2',
   });
   const first = await startTestWorker(world, { timeouts: PATIENT });

@@ -2,7 +2,7 @@
 
 import { closeAsLost } from '../../prisma/store/runs';
 import { wakeWorkflowId } from '../../workflows/contract';
-import { closedRun, until } from '../support/runs';
+import { closedRun, until } from '../support/run-waits';
 import { answer, startScriptedModel, type ScriptedModel } from '../support/scripted-model-server';
 import { startService, type TestService } from '../support/service';
 import { createWorld, type World } from '../support/world';

@@ -6,7 +6,7 @@ import { wakeWorkflowId } from '../../workflows/contract';
 import { holdStates } from '../support/holds';
 import { expectLedgerEqualsRoom } from '../support/ledger';
 import { openParkedGround, type ParkedGround } from '../support/parked';
-import { until } from '../support/runs';
+import { until } from '../support/run-waits';
 import type { World } from '../support/world';
 
 let ground: ParkedGround;

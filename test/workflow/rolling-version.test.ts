@@ -6,7 +6,7 @@ import { decideHeldAction } from '../../prisma/store/decisions';
 import { PRESETS } from '../../prisma/store/roster';
 import { inTransaction } from '../../prisma/store/transaction';
 import { wakeWorkflowId } from '../../workflows/contract';
-import { closedRun, until } from '../support/runs';
+import { closedRun, until } from '../support/run-waits';
 import { answer, startScriptedModel, type ScriptedModel } from '../support/scripted-model-server';
 import { startService, type TestService } from '../support/service';
 import { createWorld, type World } from '../support/world';

@@ -1,0 +1,41 @@
+// What a test knows of runs without carrying any out: their time-outs, where Temporal is, and how one waits for them. Apart
+// from the workers in runs.ts, because loading the SDK's worker costs a test file a second of CPU.
+
+import type { Db } from '../../prisma/store/transaction';
+import type { RunTimeouts } from '../../workflows/contract';
+
+export const TEST_TIMEOUTS: RunTimeouts = { limitMs: 30_000, stepMs: 5_000, modelMs: 20_000, heartbeatMs: 2_000 };
+
+/** As a deployment has it when nothing is set. */
+export const HOLD_EXPIRY_MS = 72 * 3_600_000;
+
+export function temporalAddress(): string {
+  const address = process.env['TEST_TEMPORAL_ADDRESS'];
+  if (address === undefined) throw new Error('TEST_TEMPORAL_ADDRESS is not set: the jest globalSetup starts a server');
+  return address;
+}
+
+/** Waits until `probe` returns something, looking often; fails with `what` after `timeoutMs`. */
+export async function until<T>(
+  what: string,
+  probe: () => Promise<T | null | undefined | false>,
+  timeoutMs = 20_000,
+): Promise<T> {
+  const deadline = Date.now() + timeoutMs;
+  for (;;) {
+    const found = await probe();
+    if (found) return found;
+    if (Date.now() > deadline) throw new Error(`gave up waiting for ${what}`);
+    await new Promise((resolve) => setTimeout(resolve, 25));
+  }
+}
+
+/** The run of a message, once it is closed. */
+export async function closedRun(db: Db, messageId: string, agentId?: string, timeoutMs?: number) {
+  const where = { messageId, state: 'closed', ...(agentId === undefined ? {} : { agentId }) };
+  return until(
+    `the run of ${messageId} to close`,
+    () => db.run.findFirst({ where, include: { steps: { orderBy: { position: 'asc' } }, requests: true } }),
+    timeoutMs,
+  );
+}
