@@ -8,11 +8,12 @@ import { RoomDraft, WAKES_CHANNEL } from '../../prisma/store/draft';
 import { stageMessage } from '../../prisma/store/messages';
 import { lockRoomForWrite } from '../../prisma/store/roster';
 import { deliverWakes, startAgain } from '../../prisma/store/wakes';
-import { dispatchOnce } from '../../worker/dispatcher';
+import { claimMessage } from '../../prisma/store/claims';
+import { createAcknowledger, dispatchOnce, type DispatcherDeps } from '../../worker/dispatcher';
 import { createLoop } from '../../worker/loop';
 import { wakeWorkflowId } from '../../workflows/contract';
 import { until } from '../support/run-waits';
-import { eventsOf, holdTransaction, untilWaiting } from '../support/store-runs';
+import { eventsOf, holdTransaction, LIMITS, newExecution, untilWaiting } from '../support/store-runs';
 import { createWorld, type World } from '../support/world';
 
 const MODEL_URL = 'http://127.0.0.1:9/v1';
@@ -43,7 +44,11 @@ function dispatcher(start: Start = () => undefined, of = world) {
   };
   const client = { workflow } as unknown as Client;
   const deps = { db: of.db, client, taskQueue: 'queue', onStartFailed: (wake: { id: string }) => failed.push(wake.id) };
-  return { started, failed, once: () => dispatchOnce(deps) };
+  return {
+    started,
+    failed,
+    once: (more: Pick<DispatcherDeps, 'acknowledged'> = {}) => dispatchOnce({ ...deps, ...more }),
+  };
 }
 
 const idOf = (messageId: string, agentId = world.scribe.id): string => wakeWorkflowId(agentId, messageId);
@@ -70,6 +75,39 @@ test('a wake is delivered and paid for before its workflow is started, under an 
   expect(await wakeOf(messageId)).toMatchObject({ state: 'delivered', startedAt: expect.any(Date) });
   expect(await allowance()).toBe(before - 1);
   expect(await one.once()).toEqual({ started: 0, failed: 0, full: false });
+});
+
+test('starts are noted a moment later where a worker gathers them: of those that nobody has claimed', async () => {
+  const posted = [await world.post('@scribe claimed at once'), await world.post('@scribe not yet')];
+  const [claimed, waiting] = posted.map(({ messageId }) => messageId) as [string, string];
+  const acknowledger = createAcknowledger(world.db, (error) => {
+    throw error;
+  });
+  const one = dispatcher();
+  expect(await one.once({ acknowledged: acknowledger.take })).toMatchObject({ started: 2 });
+  expect(await wakeOf(waiting)).toMatchObject({ state: 'delivered', startedAt: null });
+  const wake = { agentId: world.scribe.id, messageId: claimed };
+  await claimMessage(world.db, newExecution(wake.agentId, claimed), wake, LIMITS);
+  const { startedAt, dueAt } = await wakeOf(claimed);
+  expect(startedAt).toEqual(expect.any(Date));
+  await until('the start to be noted', async () => (await wakeOf(waiting)).startedAt !== null);
+  expect(await wakeOf(claimed)).toMatchObject({ state: 'claimed', startedAt, dueAt });
+
+  const { messageId } = await world.post('@scribe as the worker stops');
+  await one.once({ acknowledged: acknowledger.take });
+  await acknowledger.flush();
+  expect((await wakeOf(messageId)).startedAt).toEqual(expect.any(Date));
+});
+
+test('rooms that can pay and one that cannot, in one pass', async () => {
+  const poor = await world.db.room.findUniqueOrThrow({ where: { id: world.roomId } });
+  await world.db.room.update({ where: { id: world.roomId }, data: { runAllowance: 1 } });
+  const posted = [await world.post('@scribe the last one'), await world.post('@scribe one too many')];
+  const one = dispatcher();
+  expect(await one.once()).toMatchObject({ started: 1, failed: 0 });
+  expect(one.started).toEqual([idOf(posted[0]!.messageId)]);
+  expect(await wakeOf(posted[1]!.messageId)).toMatchObject({ state: 'suppressed', reason: 'allowance' });
+  await world.db.room.update({ where: { id: world.roomId }, data: { runAllowance: poor.runAllowance } });
 });
 
 describe('two dispatchers', () => {

@@ -2,15 +2,18 @@
 // sent, over tables so large that it had a choice.
 
 import type pg from 'pg';
+import { renderContext } from '../../activities/context/render';
 import { listRoomEvents } from '../../prisma/store/events';
 import { listMemory, type MemoryFilter } from '../../prisma/store/memory-reads';
 import { searchMemory } from '../../prisma/store/memory-search';
 import { listMessages } from '../../prisma/store/messages';
 import { searchPassages } from '../../prisma/store/passages';
+import { claimRequest } from '../../prisma/store/model-requests';
 import { readRelevant } from '../../prisma/store/relevance';
 import { roomView, type NewestOfRoom } from '../../prisma/store/room-view';
 import { inSqlTransaction } from '../../prisma/store/transaction';
 import { fillRoom } from '../support/large-room';
+import { openRun } from '../support/store-runs';
 import { createWorld, type World } from '../support/world';
 
 const LARGE = /Seq Scan on (room_events|messages|memory_entries|passages)\b/;
@@ -101,6 +104,16 @@ test('what a run reads', async () => {
   );
   expect(reading).not.toMatch(LARGE);
   expect(reading).toContain('memory_hits');
+});
+
+test('a wake delivered, claimed, and asked about', async () => {
+  const asking = await plansOf(async () => {
+    const run = await openRun(world, { text: 'is the foundation of part 4711 inspected before winter?' });
+    const claim = await claimRequest(world.db, run.execution, run.id, renderContext);
+    expect(claim).toMatchObject({ kind: 'send', context: { user: expect.stringContaining('part 4711') } });
+  });
+  expect(asking).not.toMatch(LARGE);
+  expect(asking).toContain('messages_read');
 });
 
 test('the test sees a scan of a whole table', async () => {
