@@ -144,10 +144,22 @@ function sqlOn(queryable: Pick<pg.Pool, 'query'> | pg.PoolClient): SqlTx {
 function directTxOn(client: pg.PoolClient, sendAhead: <R>(sent: Promise<R>) => Promise<R>): DirectTx {
   const sendRows = async (strings: TemplateStringsArray | Prisma.Sql, values: readonly unknown[]) =>
     (await send(client, strings, values)).rows;
+  const sendPlain = (strings: TemplateStringsArray | Prisma.Sql, values: readonly unknown[]) => {
+    // What `pg` could not write down would fail here, never reach Postgres, and COMMIT would go without it.
+    if (!(strings instanceof Prisma.Sql ? strings.values : values).every(isPlain))
+      throw new Error('a statement sent ahead takes plain values only');
+    return sendRows(strings, values);
+  };
   const $ahead = (strings: TemplateStringsArray | Prisma.Sql, ...values: unknown[]) => ({
-    rows: sendAhead(sendRows(strings, values)),
+    rows: sendAhead(sendPlain(strings, values)),
   });
   return { ...sqlOn(client), $ahead };
+}
+
+function isPlain(value: unknown): boolean {
+  if (value instanceof Prisma.Sql) return value.values.every(isPlain);
+  if (Array.isArray(value)) return value.every((each) => typeof each === 'string');
+  return value === null || value === undefined || typeof value !== 'object' || value instanceof Date;
 }
 
 async function send(

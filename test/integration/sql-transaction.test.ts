@@ -105,3 +105,16 @@ test('of two that lock each other out, one is done again', async () => {
   expect(begun).toBe(3);
   expect(await kept()).toEqual([11, 12]);
 });
+
+test('what pg could not write down is refused before anything of it is sent', async () => {
+  const circular: Record<string, unknown> = {};
+  circular['self'] = circular;
+  const error = await failureOf(
+    inSqlTransaction(world.db, async (tx) => {
+      insert(tx, 1);
+      void tx.$ahead`SELECT ${circular}::text`;
+    }),
+  );
+  expect(error).toMatchObject({ message: expect.stringContaining('plain values') });
+  expect(await kept()).toEqual([]);
+});
