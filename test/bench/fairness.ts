@@ -29,7 +29,6 @@ export interface FairnessRound {
   readonly reply_ms: readonly number[];
 }
 
-/** Before anybody connects to the database that the others are copied from. */
 export async function createFairnessDatabases(ground: Ground): Promise<void> {
   for (const name of ['capped', 'uncapped']) await ground.createDatabase(databaseOf(name));
 }

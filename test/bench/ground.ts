@@ -18,6 +18,8 @@ import { startProcess, type BenchProcess } from './processes';
 const PROJECT_ROOT = join(__dirname, '..', '..', '..');
 /** Shared with `npm start` and the tests, so that the CLI is fetched once. */
 const CLI_CACHE = join(PROJECT_ROOT, '.durable-room', 'cache');
+/** Migrated once. */
+const TEMPLATE = 'bench_template';
 
 /** Each kind of process has a role of its own, by which Postgres counts its statements. */
 export const ROLES = ['bench_worker', 'bench_api'] as const;
@@ -130,7 +132,16 @@ async function start(
   };
   const admin = await connect('postgres');
   for (const role of ROLES) await admin.query(`CREATE ROLE ${role} LOGIN SUPERUSER PASSWORD '${password}'`);
-  let template: string | undefined;
+  // A database that others are copied from may have no session of anybody's.
+  let template: Promise<void> | undefined;
+  const makeTemplate = async (): Promise<void> => {
+    await admin.query(`CREATE DATABASE ${TEMPLATE} TEMPLATE template0`);
+    await migrateDatabase(urlOf(TEMPLATE));
+    const client = new pg.Client({ connectionString: urlOf(TEMPLATE) });
+    await client.connect();
+    await client.query('CREATE EXTENSION pg_stat_statements');
+    await client.end();
+  };
   const masterKeys = `bench:${randomBytes(32).toString('base64')}`;
 
   return {
@@ -140,14 +151,8 @@ async function start(
     model,
     masterKeys,
     createDatabase: async (name) => {
-      await admin.query(`CREATE DATABASE ${name} TEMPLATE ${template ?? 'template0'}`);
-      if (template !== undefined) return;
-      await migrateDatabase(urlOf(name));
-      const client = new pg.Client({ connectionString: urlOf(name) });
-      await client.connect();
-      await client.query('CREATE EXTENSION pg_stat_statements');
-      await client.end();
-      template = name;
+      await (template ??= makeTemplate());
+      await admin.query(`CREATE DATABASE ${name} TEMPLATE ${TEMPLATE}`);
     },
     urlOf,
     connect,

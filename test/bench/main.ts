@@ -117,15 +117,21 @@ async function main(): Promise<number> {
       return 0;
     }
     const measured = await Promise.race([aborted, measure(ground, scale, progress, startedAt)]);
-    const sizes = values['no-room-size'] ? null : await Promise.race([aborted, measureRooms(ground, scale, progress)]);
     progress.stop();
     print(measured, say);
-    if (sizes !== null) printRoomSizes(sizes, say);
-    if (values.json !== undefined) {
+    const keep = async (sizes: RoomSizes | null): Promise<void> => {
+      if (values.json === undefined) return;
       const numbers = { ...toJson(measured), ...(sizes !== null && { room_size: sizes }) };
       await writeFile(values.json, `${JSON.stringify(numbers, null, 2)}\n`);
       say(`all numbers: ${values.json}`);
-    }
+    };
+    // Kept before the large room is filled, which takes minutes.
+    await keep(null);
+    if (values['no-room-size']) return 0;
+    const sizes = await Promise.race([aborted, measureRooms(ground, scale, progress)]);
+    progress.stop();
+    printRoomSizes(sizes, say);
+    await keep(sizes);
     return 0;
   } catch (error) {
     if (error === interrupted || abort.signal.reason === interrupted) {

@@ -30,7 +30,6 @@ export interface SettingsResult {
   readonly memory_mb: number;
 }
 
-/** Before anybody connects to the database that the others are copied from. */
 export async function createSettingsDatabases(ground: Ground): Promise<void> {
   for (let n = 0; n < Object.keys(VARIANTS).length; n += 1) await ground.createDatabase(`bench_settings_${n}`);
 }

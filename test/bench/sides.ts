@@ -41,7 +41,6 @@ export interface Sides {
 
 /** Makes the databases and their rooms, and starts the workers and the API. */
 export async function startSides(ground: Ground): Promise<Sides> {
-  // The first is migrated, the others are its copies: made before anybody connects to it.
   for (const name of ['ours', 'seven', 'bare'] as const) await ground.createDatabase(databaseOf(name));
   await createFairnessDatabases(ground);
   await ground.createDatabase(PARKED_DATABASE);
