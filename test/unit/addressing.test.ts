@@ -1,5 +1,6 @@
 // What a message's text addresses and what agents and rooms may be called. The wakes themselves are tested elsewhere.
 
+import { setFlagsFromString } from 'node:v8';
 import {
   findMentions,
   foldName,
@@ -9,6 +10,11 @@ import {
   slugFromName,
   type Addressee,
 } from '../../prisma/store/addressing';
+
+// V8 stops optimising expressions in a process that has compiled very many. What takes time in proportion to a text must do
+// so there too: the worst is what is tested.
+setFlagsFromString('--no-regexp-optimization');
+afterAll(() => setFlagsFromString('--regexp-optimization'));
 
 /** Agents whose id is their slug, so that an expectation reads like the text. */
 function agents(...slugs: (string | [slug: string, name: string])[]): Addressee[] {
