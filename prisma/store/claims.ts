@@ -180,25 +180,28 @@ function insertClaim(
   timeLimitMs: number,
 ): Claim {
   return tx.$ahead`
-    WITH claim AS (
-      INSERT INTO agent_run_locks (agent_id, message_id, run_id, workflow_id, temporal_run_id)
-      VALUES (${wake.agentId}, ${wake.messageId}, ${newId('run')}, ${execution.workflowId}, ${execution.temporalRunId})
+    WITH moment AS MATERIALIZED (SELECT clock_timestamp() AS now),
+    claim AS (
+      INSERT INTO agent_run_locks (agent_id, message_id, run_id, workflow_id, temporal_run_id, claimed_at)
+      SELECT ${wake.agentId}, ${wake.messageId}, ${newId('run')}, ${execution.workflowId}, ${execution.temporalRunId}, now
+      FROM moment
       ON CONFLICT (agent_id, message_id) DO NOTHING
       RETURNING run_id
     ), run AS (
       INSERT INTO runs (id, agent_id, message_id, room_id, company_id, wake_id, workflow_id, temporal_run_id, on_crash,
-                        hop, time_limit_ms, due_at)
+                        hop, time_limit_ms, claimed_at, due_at)
       SELECT run_id, ${wake.agentId}, ${wake.messageId}, ${facts.roomId}, ${facts.companyId}, ${facts.wakeId},
              ${execution.workflowId}, ${execution.temporalRunId}, ${facts.onCrash}, ${facts.hop + 1}, ${timeLimitMs},
-             clock_timestamp() + interval '15 seconds'
-      FROM claim
+             now, now + interval '15 seconds'
+      FROM claim, moment
       RETURNING id
     ), wake AS (
-      UPDATE wakes SET state = 'claimed', claimed_at = clock_timestamp(),
-                       -- Who claims was started, whether or not its dispatcher has come to say so.
+      -- Who claims was started, whether or not its dispatcher has come to say so.
+      UPDATE wakes SET state = 'claimed', claimed_at = now,
                        started_at = CASE WHEN ${execution.temporalRunId}::text IS NULL THEN started_at
-                                         ELSE coalesce(started_at, clock_timestamp()) END
-      WHERE id = ${facts.wakeId} AND EXISTS (SELECT FROM claim)
+                                         ELSE coalesce(started_at, now) END
+      FROM claim, moment
+      WHERE wakes.id = ${facts.wakeId}
     )
     SELECT id AS "runId" FROM run`;
 }
