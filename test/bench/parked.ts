@@ -21,7 +21,8 @@ const TASK_QUEUE = 'bench-parked';
 const BATCH = 50;
 /** Executions that are looked at one by one, for what they hold in Temporal. */
 const SAMPLE = 50;
-const GIVE_UP_MS = 600_000;
+/** Without any change. */
+const GIVE_UP_MS = 120_000;
 /** The afterwork of what came before. */
 const SETTLE_MS = 3_000;
 
@@ -34,10 +35,11 @@ interface Standing {
 
 export interface Parked {
   readonly runs: number;
-  /** With no run at all, with all parked, and of a worker started among them. */
+  /** With no run at all, with all parked, of a worker started among them, and of that one when none is left. */
   readonly none: Standing;
   readonly parked: Standing;
   readonly restarted: Standing;
+  readonly done: Standing;
   /** Of a sample of the executions, while parked. */
   readonly pending_activities: number;
   readonly timers: number;
@@ -70,12 +72,14 @@ export async function measureParked(
     return rows[0]?.n ?? 0;
   };
   const untilCount = async (what: string, query: string, wanted: number): Promise<void> => {
-    const deadline = Date.now() + GIVE_UP_MS;
+    let last = -1;
+    let changedAt = Date.now();
     for (;;) {
       const found = await count(query);
       progress.at(`${found} of ${wanted} ${what}`);
       if (found >= wanted) return;
-      if (Date.now() > deadline) throw new Error(`only ${found} of ${wanted} ${what}`);
+      if (found !== last) [last, changedAt] = [found, Date.now()];
+      else if (Date.now() - changedAt > GIVE_UP_MS) throw new Error(`only ${found} of ${wanted} ${what}`);
       await sleep(200);
     }
   };
@@ -108,6 +112,7 @@ export async function measureParked(
   await decideAll(ground);
   await untilCount('runs ended', `SELECT count(*)::int AS n FROM runs WHERE state = 'closed'`, runs);
   const took = (performance.now() - startedAt) / 1_000;
+  const done = await stand(worker);
   const { rows } = await sql.query<{ once: number; more: number }>(
     `SELECT count(*) FILTER (WHERE n = 1)::int AS once, count(*) FILTER (WHERE n > 1)::int AS more
      FROM (SELECT count(*) AS n FROM messages WHERE run_id IS NOT NULL GROUP BY run_id) x`,
@@ -118,6 +123,7 @@ export async function measureParked(
     none,
     parked,
     restarted,
+    done,
     pending_activities: before.activities,
     timers: before.timers,
     events_by_restart: after.events - before.events,
