@@ -69,7 +69,7 @@ export function createAcknowledger(db: Db, onError: (error: unknown) => void) {
 export interface DispatchPass {
   readonly started: number;
   readonly failed: number;
-  /** The pass was full: there may be more. */
+  /** The pass was full, or more than that where it had to settle: there may be more. */
   readonly full: boolean;
 }
 
@@ -81,7 +81,7 @@ export async function dispatchOnce(deps: DispatcherDeps): Promise<DispatchPass> 
   const started = wakes.filter((_, index) => outcomes[index]).map((wake) => wake.id);
   if (deps.acknowledged) deps.acknowledged(started);
   else if (started.length > 0) await markStarted(deps.db, started);
-  return { started: started.length, failed: wakes.length - started.length, full: wakes.length === BATCH };
+  return { started: started.length, failed: wakes.length - started.length, full: wakes.length >= BATCH };
 }
 
 async function start(deps: DispatcherDeps, wake: DeliveredWake): Promise<boolean> {
