@@ -136,6 +136,7 @@ test(
     await second.dispatch();
     await expectEnded(again, 'replied', ONCE);
     await again.expectTrue();
+    await second.nothingOpen();
     expect(await second.reconcile()).toMatchObject({ looked: 0, acted: 0 });
   },
   TIMEOUT_MS,

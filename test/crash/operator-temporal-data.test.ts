@@ -152,6 +152,7 @@ test(
       run: id,
     });
     await expectReplied(done, 1);
+    await second.nothingOpen();
     expect(await second.reconcile()).toMatchObject({ looked: 0, acted: 0 });
   },
   TIMEOUT_MS,
@@ -212,6 +213,7 @@ test(
     expect(await second.dispatch()).toMatchObject({ started: 1, failed: 0 });
     await expectReplied(unheard);
     for (const it of [...old, forgotten, halfway, unheard]) await it.expectTrue();
+    await second.nothingOpen();
     expect(await second.reconcile()).toMatchObject({ looked: 0, acted: 0 });
   },
   TIMEOUT_MS,

@@ -57,5 +57,7 @@ test.each(['before', 'after'] as const)(
     expect(await it.closed()).toMatchObject({ ending: 'replied', fencedCount: 0 });
     expect(await it.effects()).toEqual(ONCE);
     await it.expectTrue();
+    // The next case's pass of the reconciler meets nothing of this one.
+    await worker.nothingOpen();
   },
 );

@@ -13,8 +13,8 @@ import type { Db } from '../../prisma/store/transaction';
 import { FAILURE } from '../../workflows/contract';
 import { loadWorkflowBundle } from '../../worker/bundle';
 import { dispatchOnce, type DispatchPass } from '../../worker/dispatcher';
-import { reconcileOnce, type ReconcilePass } from '../../worker/reconciler';
-import { HOLD_EXPIRY_MS, quietRuntime, temporalAddress, TEST_TIMEOUTS } from './runs';
+import { ofRuns, reconcileOnce, type ReconcilePass } from '../../worker/reconciler';
+import { HOLD_EXPIRY_MS, quietRuntime, temporalAddress, TEST_TIMEOUTS, until } from './runs';
 
 export type ActivityName = keyof Activities;
 export type Place = 'before' | 'after';
@@ -42,6 +42,8 @@ export interface OperatorWorker {
   dispatch(): Promise<DispatchPass>;
   /** Everything is due: one pass of the reconciler that waits for nothing. */
   reconcile(): Promise<ReconcilePass>;
+  /** Resolves when no execution of this queue is listed as open: each ends, and is listed as ended, a moment after its run. */
+  nothingOpen(): Promise<void>;
   /** Fails what stands, and stops. */
   stop(): Promise<void>;
 }
@@ -115,6 +117,10 @@ export async function startOperatorWorker(
         times: TIMES,
         onAction: () => undefined,
       });
+    },
+    nothingOpen: async () => {
+      const query = `${ofRuns({ taskQueue })} AND ExecutionStatus = 'Running'`;
+      await until('no execution to be open', async () => (await client.workflow.count(query)).count === 0);
     },
     stop: async () => {
       stands.failAll();
