@@ -78,7 +78,8 @@ async function carryOut(claim: Granted, decisions: Decisions, enter: (at: string
   const time = startActiveTime(claim.t.limitMs);
   let current: string | undefined;
   let reason: CloseReason;
-  const work = new CancellationScope();
+  // Cancelled from outside, or by a look that finds the run ended elsewhere: whatever is under way ends at once.
+  const work = CancellationScope.current();
   // It only looks: an open run of this execution goes on. Signals that come while it looks are answered by one more look,
   // so that any number of them costs a history no more than themselves.
   let looking = false;
@@ -100,21 +101,15 @@ async function carryOut(claim: Granted, decisions: Decisions, enter: (at: string
     { unfinishedPolicy: HandlerUnfinishedPolicy.ABANDON },
   );
   try {
-    const ending = await work.run(async () => {
-      enter('calling the model');
-      const call = await modelCall(claim.t, time.leftMs()).callModel({ run: claim.run });
-      switch (call.status) {
-        case 'closed':
-          return call.ending;
-        case 'settled':
-          return undefined;
-        case 'reply':
-          return takeSteps({ claim, call, time, decisions, enter }, (step) => {
-            current = step;
-          });
-      }
-    });
-    if (ending !== undefined) return ended(claim.run, ending);
+    enter('calling the model');
+    const call = await modelCall(claim.t, time.leftMs()).callModel({ run: claim.run });
+    if (call.status === 'closed') return ended(claim.run, call.ending);
+    if (call.status === 'reply') {
+      const ending = await takeSteps({ claim, call, time, decisions, enter }, (step) => {
+        current = step;
+      });
+      if (ending !== undefined) return ended(claim.run, ending);
+    }
     reason = { kind: 'ended' };
   } catch (error) {
     if (isFenced(error, 'not_mine')) return fenced(claim.run, 'not_mine');
