@@ -47,6 +47,7 @@ export async function buildWorkflowBundle(
   const { code } = await bundleWorkflowCode({
     workflowsPath: WORKFLOWS_PATH,
     workflowInterceptorModules: interceptorModules,
+    preloadModules: [WORKFLOWS_PATH],
     ...converter,
     logger: { log() {}, trace() {}, debug() {}, info() {}, warn() {}, error: console.error },
   });
