@@ -1,6 +1,7 @@
 // The claim: one row per agent and message, taken once and for good, by an execution or by the reconciler.
 
 import type { Ending, OnCrash, WakeState } from '../../workflows/contract';
+import { Prisma } from '../generated/client';
 import { RoomDraft } from './draft';
 import { closedWhileWaiting } from './gates';
 import { newId } from './ids';
@@ -31,13 +32,10 @@ export type ClaimOutcome =
 export type ClaimRefusal = 'already_claimed' | 'no_wake' | 'not_delivered' | 'suppressed';
 
 interface WakeFacts {
-  readonly wakeId: string;
   readonly state: WakeState;
   readonly roomId: string;
   readonly companyId: string;
   readonly taskId: string | null;
-  readonly hop: number;
-  readonly onCrash: OnCrash;
   readonly agentName: string;
   readonly roomClosed: boolean;
   readonly roomPaused: boolean;
@@ -58,9 +56,17 @@ export async function claimMessage(
   db: Db,
   execution: Execution,
   wake: { agentId: string; messageId: string },
-  limits: { timeLimitMs: number },
+  { timeLimitMs }: { timeLimitMs: number },
 ): Promise<ClaimOutcome> {
-  const outcome = await inSqlTransaction(db, async (tx): Promise<ClaimOutcome | Claiming> => {
+  // Nearly always nothing stands in the way, and then one trip to Postgres is all there is. What it takes, it takes under
+  // the same locks; what it does not take is looked at below.
+  const { rows } = await inSqlTransaction(db, async (tx) => {
+    void lockPlace(tx, wake);
+    return insertClaim(tx, wake, execution, timeLimitMs, NOTHING_IN_THE_WAY);
+  });
+  const [claimed] = await rows;
+  if (claimed) return { kind: 'granted', ...claimed, timeLimitMs };
+  return inSqlTransaction(db, async (tx): Promise<ClaimOutcome> => {
     const facts = await lockWakeFacts(tx, wake);
     if (!facts) return { kind: 'refused', why: 'no_wake', runId: null };
     switch (facts.state) {
@@ -73,42 +79,23 @@ export async function claimMessage(
       case 'pending':
         return { kind: 'refused', why: 'not_delivered', runId: null };
     }
-    const claim = insertClaim(tx, facts, wake, execution, limits.timeLimitMs);
+    const [claim] = await insertClaim(tx, wake, execution, timeLimitMs).rows;
+    if (!claim) return meetClaim(tx, execution, wake);
+    const draft = new RoomDraft(facts.roomId);
     const reason = closedWhileWaiting(facts);
-    if (reason === null && facts.taskId === null) return { kind: 'claiming', claim, facts };
-    const runId = await runOf(claim);
-    if (runId === null) return meetClaim(tx, execution, wake);
     if (reason !== null) {
-      const run = await loadLockedRun(tx, runId);
-      const draft = new RoomDraft(facts.roomId);
+      const run = await loadLockedRun(tx, claim.runId);
       const ending = await closeLockedRun(tx, draft, run, { kind: 'cancelled' }, { by: 'room', why: reason });
       await draft.append(tx);
-      return { kind: 'closed', runId, ending };
+      return { kind: 'closed', runId: claim.runId, ending };
     }
     if (facts.taskId !== null) {
-      const draft = new RoomDraft(facts.roomId);
       const agent = { kind: 'agent', id: wake.agentId, name: facts.agentName, companyId: facts.companyId } as const;
       await startTasks(tx, draft, [facts.taskId], agent);
       await draft.append(tx);
     }
-    return granted(runId, facts, limits);
+    return { kind: 'granted', ...claim, timeLimitMs };
   });
-  if (outcome.kind !== 'claiming') return outcome;
-  const runId = await runOf(outcome.claim);
-  if (runId === null) return inSqlTransaction(db, (tx) => meetClaim(tx, execution, wake));
-  return granted(runId, outcome.facts, limits);
-}
-
-/** The claim is all that its transaction writes: it was committed without waiting for what it came to. */
-interface Claiming {
-  readonly kind: 'claiming';
-  readonly claim: Claim;
-  readonly facts: WakeFacts;
-}
-
-function granted(runId: string, facts: WakeFacts, { timeLimitMs }: { timeLimitMs: number }): ClaimOutcome {
-  const { wakeId, roomId, onCrash } = facts;
-  return { kind: 'granted', runId, wakeId, roomId, onCrash, timeLimitMs };
 }
 
 /**
@@ -124,86 +111,106 @@ export async function claimAsLost(
     const facts = await lockWakeFacts(tx, wake);
     if (facts?.state !== 'delivered') return null;
     const execution = { workflowId: wake.workflowId, temporalRunId: null };
-    const runId = await runOf(insertClaim(tx, facts, wake, execution, limits.timeLimitMs));
-    if (runId === null) return null;
+    const [claim] = await insertClaim(tx, wake, execution, limits.timeLimitMs).rows;
+    if (!claim) return null;
     const draft = new RoomDraft(facts.roomId);
-    await closeLockedRun(tx, draft, await loadLockedRun(tx, runId), { kind: 'lost' }, null);
+    await closeLockedRun(tx, draft, await loadLockedRun(tx, claim.runId), { kind: 'lost' }, null);
     await draft.append(tx);
-    return runId;
+    return claim.runId;
   });
 }
 
-// Locks membership and roster, so that leaving, closing and removal wait for the claim, or the claim sees them; then the
-// wake. Two statements, sent together: one that had to wait for a lock reads everything else as it was before the wait.
-async function lockWakeFacts(tx: SqlTx, wake: { agentId: string; messageId: string }): Promise<WakeFacts | undefined> {
-  const locking = tx.$queryRaw`
+/** Everything that a claim reads: the wake `w` and what stands around it. */
+const AROUND_WAKE = Prisma.sql`
+  wakes w
+  JOIN rooms r ON r.id = w.room_id
+  JOIN agents a ON a.id = w.agent_id
+  JOIN companies c ON c.id = w.company_id
+  JOIN room_members m ON m.room_id = w.room_id AND m.company_id = w.company_id
+  JOIN room_agents ra ON ra.room_id = w.room_id AND ra.agent_id = w.agent_id
+  LEFT JOIN model_keys k ON k.id = a.model_key_id`;
+
+const KEY_REJECTED = Prisma.sql`
+  (k.id IS NULL OR k.revoked_at IS NOT NULL OR k.rejected_version IS NOT DISTINCT FROM k.version)`;
+
+/** No task to start, and no gate of `closedWhileWaiting` shut. */
+const NOTHING_IN_THE_WAY = Prisma.sql`
+  w.task_id IS NULL AND r.closed_at IS NULL AND r.paused_at IS NULL AND m.left_at IS NULL AND ra.removed_at IS NULL
+  AND a.paused_at IS NULL AND c.suspended_at IS NULL AND NOT ${KEY_REJECTED}`;
+
+// Membership and roster come before the wake, so that leaving, closing and removal wait for the claim, or the claim sees
+// them. A statement of its own: one that had to wait for a lock reads everything else as it was before the wait.
+function lockPlace(tx: DirectTx, wake: { agentId: string; messageId: string }): Ahead<unknown> {
+  return tx.$ahead`
     SELECT 1 AS locked
     FROM wakes w
     JOIN room_members m ON m.room_id = w.room_id AND m.company_id = w.company_id
     JOIN room_agents ra ON ra.room_id = w.room_id AND ra.agent_id = w.agent_id
     WHERE w.agent_id = ${wake.agentId} AND w.message_id = ${wake.messageId}
     FOR SHARE OF m, ra`;
-  const reading = tx.$queryRaw<WakeFacts[]>`
-    SELECT w.id AS "wakeId", w.state, w.room_id AS "roomId", w.company_id AS "companyId", w.task_id AS "taskId", w.hop,
-           r.on_crash AS "onCrash", a.name AS "agentName",
+}
+
+async function lockWakeFacts(
+  tx: DirectTx,
+  wake: { agentId: string; messageId: string },
+): Promise<WakeFacts | undefined> {
+  void lockPlace(tx, wake);
+  const [facts] = await tx.$queryRaw<WakeFacts[]>`
+    SELECT w.state, w.room_id AS "roomId", w.company_id AS "companyId", w.task_id AS "taskId", a.name AS "agentName",
            r.closed_at IS NOT NULL AS "roomClosed", r.paused_at IS NOT NULL AS "roomPaused",
            m.left_at IS NULL AS "isMember", ra.removed_at IS NULL AS "onRoster",
            a.paused_at IS NOT NULL AS "agentPaused", c.suspended_at IS NOT NULL AS "companySuspended",
-           (k.id IS NULL OR k.revoked_at IS NOT NULL OR k.rejected_version IS NOT DISTINCT FROM k.version)
-             AS "keyRejected"
-    FROM wakes w
-    JOIN rooms r ON r.id = w.room_id
-    JOIN agents a ON a.id = w.agent_id
-    JOIN companies c ON c.id = w.company_id
-    JOIN room_members m ON m.room_id = w.room_id AND m.company_id = w.company_id
-    JOIN room_agents ra ON ra.room_id = w.room_id AND ra.agent_id = w.agent_id
-    LEFT JOIN model_keys k ON k.id = a.model_key_id
+           ${KEY_REJECTED} AS "keyRejected"
+    FROM ${AROUND_WAKE}
     WHERE w.agent_id = ${wake.agentId} AND w.message_id = ${wake.messageId}
     FOR NO KEY UPDATE OF w`;
-  const [, [facts]] = await Promise.all([locking, reading]);
   return facts;
 }
 
-type Claim = Ahead<{ runId: string }>;
-
-/** The run of a claim, or null when the message was claimed before. */
-async function runOf(claim: Claim): Promise<string | null> {
-  return (await claim.rows)[0]?.runId ?? null;
+interface Claimed {
+  readonly runId: string;
+  readonly wakeId: string;
+  readonly roomId: string;
+  readonly onCrash: OnCrash;
 }
 
-// The primary key decides. A conflict on it is the expected way to lose; on any other constraint it is a bug and throws.
+// Claims a delivered wake of which `condition` holds. No row: it does not, or the message was claimed before. The primary
+// key decides. A conflict on it is the expected way to lose; on any other constraint it is a bug and throws.
 function insertClaim(
   tx: DirectTx,
-  facts: WakeFacts,
   wake: { agentId: string; messageId: string },
   execution: { workflowId: string; temporalRunId: string | null },
   timeLimitMs: number,
-): Claim {
+  condition: Prisma.Sql = Prisma.sql`true`,
+): Ahead<Claimed> {
   return tx.$ahead`
-    WITH moment AS MATERIALIZED (SELECT clock_timestamp() AS now),
-    claim AS (
+    WITH facts AS MATERIALIZED (
+      SELECT w.id, w.agent_id, w.message_id, w.room_id, w.company_id, w.hop + 1 AS hop, r.on_crash,
+             clock_timestamp() AS now
+      FROM ${AROUND_WAKE}
+      WHERE w.agent_id = ${wake.agentId} AND w.message_id = ${wake.messageId} AND w.state = 'delivered' AND ${condition}
+      FOR NO KEY UPDATE OF w
+    ), claim AS (
       INSERT INTO agent_run_locks (agent_id, message_id, run_id, workflow_id, temporal_run_id, claimed_at)
-      SELECT ${wake.agentId}, ${wake.messageId}, ${newId('run')}, ${execution.workflowId}, ${execution.temporalRunId}, now
-      FROM moment
+      SELECT agent_id, message_id, ${newId('run')}, ${execution.workflowId}, ${execution.temporalRunId}, now FROM facts
       ON CONFLICT (agent_id, message_id) DO NOTHING
       RETURNING run_id
     ), run AS (
       INSERT INTO runs (id, agent_id, message_id, room_id, company_id, wake_id, workflow_id, temporal_run_id, on_crash,
                         hop, time_limit_ms, claimed_at, due_at)
-      SELECT run_id, ${wake.agentId}, ${wake.messageId}, ${facts.roomId}, ${facts.companyId}, ${facts.wakeId},
-             ${execution.workflowId}, ${execution.temporalRunId}, ${facts.onCrash}, ${facts.hop + 1}, ${timeLimitMs},
-             now, now + interval '15 seconds'
-      FROM claim, moment
-      RETURNING id
+      SELECT run_id, agent_id, message_id, room_id, company_id, facts.id, ${execution.workflowId},
+             ${execution.temporalRunId}, on_crash, hop, ${timeLimitMs}, now, now + interval '15 seconds'
+      FROM claim, facts
+      RETURNING id, wake_id, room_id, on_crash
     ), wake AS (
       -- Who claims was started, whether or not its dispatcher has come to say so.
       UPDATE wakes SET state = 'claimed', claimed_at = now,
                        started_at = CASE WHEN ${execution.temporalRunId}::text IS NULL THEN started_at
                                          ELSE coalesce(started_at, now) END
-      FROM claim, moment
-      WHERE wakes.id = ${facts.wakeId}
+      FROM claim, facts
+      WHERE wakes.id = facts.id
     )
-    SELECT id AS "runId" FROM run`;
+    SELECT id AS "runId", wake_id AS "wakeId", room_id AS "roomId", on_crash AS "onCrash" FROM run`;
 }
 
 // Another execution of the same wake: our own lost acknowledgement, or a stranger, which the ledger counts.
