@@ -113,6 +113,11 @@ export const MEMORY_JSON = Prisma.sql`
   json_build_object('id', e.id, 'company', c.name, 'author', e.author_name, 'category', e.category, 'tags', e.tags,
     'content', e.content, 'visibility', e.visibility, 'at', e.created_at)`;
 
+/** A message `m` of the company `c`, as a run sees it. */
+const MESSAGE_JSON = Prisma.sql`
+  json_build_object('id', m.id, 'seq', m.seq, 'kind', m.kind, 'company', c.name, 'author', m.author_name,
+    'author_kind', m.author_kind, 'author_id', m.author_id, 'at', m.created_at, 'text', m.text)`;
+
 /**
  * The read of a room for one run, as a sub-select that gives one `NewestOfRoom`: it rides in the statement that asks for it. The
  * run is named by its values, or by columns of that statement which are never null.
@@ -123,21 +128,23 @@ export const MEMORY_JSON = Prisma.sql`
 export function roomView(run: ReadingRun | ReadingRun<Prisma.Sql>): Prisma.Sql {
   assertReader(run);
   return Prisma.sql`
-    WITH messages_read AS (
-      (SELECT m.* FROM messages m WHERE m.room_id = ${run.roomId} ORDER BY m.seq DESC LIMIT ${VIEW_LIMITS.messages})
-      UNION
-      (SELECT m.* FROM messages m WHERE m.id = ${run.messageId} AND m.room_id = ${run.roomId})
+    WITH newest AS MATERIALIZED (
+      SELECT m.seq, ${MESSAGE_JSON} AS j
+      FROM messages m JOIN companies c ON c.id = m.company_id
+      WHERE m.room_id = ${run.roomId} ORDER BY m.seq DESC LIMIT ${VIEW_LIMITS.messages}
+    ), waking AS MATERIALIZED (
+      SELECT m.seq, ${MESSAGE_JSON} AS j
+      FROM messages m JOIN companies c ON c.id = m.company_id
+      WHERE m.id = ${run.messageId} AND m.room_id = ${run.roomId}
     ), viewed AS (
-      SELECT m.id, m.seq, json_build_object('id', m.id, 'seq', m.seq, 'kind', m.kind, 'company', c.name,
-        'author', m.author_name, 'author_kind', m.author_kind, 'author_id', m.author_id, 'at', m.created_at,
-        'text', m.text) AS j
-      FROM messages_read m JOIN companies c ON c.id = m.company_id
+      SELECT seq, j FROM newest
+      UNION ALL SELECT seq, j FROM waking WHERE seq < (SELECT min(seq) FROM newest)
     )
     SELECT json_build_object(
       'room', json_build_object('id', r.id, 'name', r.name),
       'agent', json_build_object('id', a.id, 'slug', a.slug, 'name', a.name, 'company', ac.name,
                                   'instructions', a.instructions),
-      'waking', (SELECT j FROM viewed WHERE id = ${run.messageId}),
+      'waking', (SELECT j FROM waking),
       'messages', (SELECT coalesce(json_agg(j ORDER BY seq), '[]') FROM viewed),
       'tasks', (SELECT coalesce(json_agg(t.j ORDER BY t.id), '[]') FROM (
         SELECT t.id, json_build_object('id', t.id, 'company', c.name, 'sender', t.sender_name, 'goal', t.goal,
