@@ -70,36 +70,11 @@ export async function agentRun(input: AgentRunInput): Promise<AgentRunResult> {
       return ended(claim.run, claim.ending);
     case 'granted':
       enter('claimed', claim.run);
-      return carryOut(claim, decisions, enter);
   }
-}
-
-async function carryOut(claim: Granted, decisions: Decisions, enter: (at: string) => void): Promise<AgentRunResult> {
   const time = startActiveTime(claim.t.limitMs);
+  lookWhenTold(claim.run, CancellationScope.current());
   let current: string | undefined;
   let reason: CloseReason;
-  // Cancelled from outside, or by a look that finds the run ended elsewhere: whatever is under way ends at once.
-  const work = CancellationScope.current();
-  // It only looks: an open run of this execution goes on. Signals that come while it looks are answered by one more look,
-  // so that any number of them costs a history no more than themselves.
-  let looking = false;
-  let lookAgain = false;
-  setHandler(
-    recheckSignal,
-    async () => {
-      lookAgain = true;
-      if (looking) return;
-      looking = true;
-      while (lookAgain) {
-        lookAgain = false;
-        const look = CancellationScope.nonCancellable(() => findEnding({ run: claim.run }));
-        const ending = await look.catch((error: unknown) => (isFenced(error, 'not_mine') ? 'fenced' : null));
-        if (ending !== null) work.cancel();
-      }
-      looking = false;
-    },
-    { unfinishedPolicy: HandlerUnfinishedPolicy.ABANDON },
-  );
   try {
     enter('calling the model');
     const call = await modelCall(claim.t, time.leftMs()).callModel({ run: claim.run });
@@ -123,6 +98,33 @@ async function carryOut(claim: Granted, decisions: Decisions, enter: (at: string
     if (isFenced(error, 'not_mine')) return fenced(claim.run, 'not_mine');
     throw error;
   }
+}
+
+/**
+ * Looks whenever it is told to whether this run has ended elsewhere, and then cancels `work`: whatever is under way ends.
+ *
+ * It only looks: an open run of this execution goes on. Signals that come while it looks are answered by one more look, so
+ * that any number of them costs a history no more than themselves.
+ */
+function lookWhenTold(run: string, work: CancellationScope): void {
+  let looking = false;
+  let lookAgain = false;
+  setHandler(
+    recheckSignal,
+    async () => {
+      lookAgain = true;
+      if (looking) return;
+      looking = true;
+      while (lookAgain) {
+        lookAgain = false;
+        const look = CancellationScope.nonCancellable(() => findEnding({ run }));
+        const ending = await look.catch((error: unknown) => (isFenced(error, 'not_mine') ? 'fenced' : null));
+        if (ending !== null) work.cancel();
+      }
+      looking = false;
+    },
+    { unfinishedPolicy: HandlerUnfinishedPolicy.ABANDON },
+  );
 }
 
 interface Work {

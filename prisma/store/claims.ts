@@ -3,7 +3,7 @@
 import type { Ending, OnCrash, WakeState } from '../../workflows/contract';
 import { Prisma } from '../generated/client';
 import { RoomDraft } from './draft';
-import { closedWhileWaiting } from './gates';
+import { closedWhileWaiting, GATE_FACTS, GATED_WAKES, NO_GATE_SHUT } from './gates';
 import { newId } from './ids';
 import { closeLockedRun } from './closing';
 import { loadLockedRun } from './runs';
@@ -31,20 +31,13 @@ export type ClaimOutcome =
 
 export type ClaimRefusal = 'already_claimed' | 'no_wake' | 'not_delivered' | 'suppressed';
 
-interface WakeFacts {
+type WakeFacts = Parameters<typeof closedWhileWaiting>[0] & {
   readonly state: WakeState;
   readonly roomId: string;
   readonly companyId: string;
   readonly taskId: string | null;
   readonly agentName: string;
-  readonly roomClosed: boolean;
-  readonly roomPaused: boolean;
-  readonly isMember: boolean;
-  readonly onRoster: boolean;
-  readonly agentPaused: boolean;
-  readonly companySuspended: boolean;
-  readonly keyRejected: boolean;
-}
+};
 
 /**
  * Claims a message for an agent, before anything else of the run is read or written.
@@ -62,7 +55,7 @@ export async function claimMessage(
   // the same locks; what it does not take is looked at below.
   const { rows } = await inSqlTransaction(db, async (tx) => {
     void lockPlace(tx, wake);
-    return insertClaim(tx, wake, execution, timeLimitMs, NOTHING_IN_THE_WAY);
+    return insertClaim(tx, wake, execution, timeLimitMs, Prisma.sql`w.task_id IS NULL AND ${NO_GATE_SHUT}`);
   });
   const [claimed] = await rows;
   if (claimed) return { kind: 'granted', ...claimed, timeLimitMs };
@@ -120,24 +113,6 @@ export async function claimAsLost(
   });
 }
 
-/** Everything that a claim reads: the wake `w` and what stands around it. */
-const AROUND_WAKE = Prisma.sql`
-  wakes w
-  JOIN rooms r ON r.id = w.room_id
-  JOIN agents a ON a.id = w.agent_id
-  JOIN companies c ON c.id = w.company_id
-  JOIN room_members m ON m.room_id = w.room_id AND m.company_id = w.company_id
-  JOIN room_agents ra ON ra.room_id = w.room_id AND ra.agent_id = w.agent_id
-  LEFT JOIN model_keys k ON k.id = a.model_key_id`;
-
-const KEY_REJECTED = Prisma.sql`
-  (k.id IS NULL OR k.revoked_at IS NOT NULL OR k.rejected_version IS NOT DISTINCT FROM k.version)`;
-
-/** No task to start, and no gate of `closedWhileWaiting` shut. */
-const NOTHING_IN_THE_WAY = Prisma.sql`
-  w.task_id IS NULL AND r.closed_at IS NULL AND r.paused_at IS NULL AND m.left_at IS NULL AND ra.removed_at IS NULL
-  AND a.paused_at IS NULL AND c.suspended_at IS NULL AND NOT ${KEY_REJECTED}`;
-
 // Membership and roster come before the wake, so that leaving, closing and removal wait for the claim, or the claim sees
 // them. A statement of its own: one that had to wait for a lock reads everything else as it was before the wait.
 function lockPlace(tx: DirectTx, wake: { agentId: string; messageId: string }): Ahead<unknown> {
@@ -157,11 +132,8 @@ async function lockWakeFacts(
   void lockPlace(tx, wake);
   const [facts] = await tx.$queryRaw<WakeFacts[]>`
     SELECT w.state, w.room_id AS "roomId", w.company_id AS "companyId", w.task_id AS "taskId", a.name AS "agentName",
-           r.closed_at IS NOT NULL AS "roomClosed", r.paused_at IS NOT NULL AS "roomPaused",
-           m.left_at IS NULL AS "isMember", ra.removed_at IS NULL AS "onRoster",
-           a.paused_at IS NOT NULL AS "agentPaused", c.suspended_at IS NOT NULL AS "companySuspended",
-           ${KEY_REJECTED} AS "keyRejected"
-    FROM ${AROUND_WAKE}
+           ${GATE_FACTS}
+    FROM ${GATED_WAKES}
     WHERE w.agent_id = ${wake.agentId} AND w.message_id = ${wake.messageId}
     FOR NO KEY UPDATE OF w`;
   return facts;
@@ -187,7 +159,7 @@ function insertClaim(
     WITH facts AS MATERIALIZED (
       SELECT w.id, w.agent_id, w.message_id, w.room_id, w.company_id, w.hop + 1 AS hop, r.on_crash,
              clock_timestamp() AS now
-      FROM ${AROUND_WAKE}
+      FROM ${GATED_WAKES}
       WHERE w.agent_id = ${wake.agentId} AND w.message_id = ${wake.messageId} AND w.state = 'delivered' AND ${condition}
       FOR NO KEY UPDATE OF w
     ), claim AS (

@@ -4,7 +4,7 @@ import type { Rights, Right, SuppressedReason } from '../../workflows/contract';
 import { foldName } from './addressing';
 import { IS_USED_UP } from './budgets';
 import { Conflict, NotFound } from './errors';
-import { shutGate } from './gates';
+import { KEY_REJECTED, shutGate } from './gates';
 import { type SqlTx, type Tx } from './transaction';
 
 /** A room as a writer finds it, its company's membership locked so that leaving waits for the write. */
@@ -70,8 +70,7 @@ export async function loadRoster(reader: SqlTx, roomId: string): Promise<RosterA
   return reader.$queryRaw<RosterAgent[]>`
     SELECT a.id AS "agentId", a.slug, a.name, a.company_id AS "companyId", a.always_on AS "alwaysOn",
            a.paused_at IS NOT NULL AS "agentPaused", c.suspended_at IS NOT NULL AS "companySuspended",
-           (k.id IS NULL OR k.revoked_at IS NOT NULL OR k.rejected_version IS NOT DISTINCT FROM k.version)
-             AS "keyRejected", ${IS_USED_UP} AS "budgetUsedUp"
+           ${KEY_REJECTED} AS "keyRejected", ${IS_USED_UP} AS "budgetUsedUp"
     FROM room_agents ra
     JOIN agents a ON a.id = ra.agent_id
     JOIN companies c ON c.id = a.company_id

@@ -5,12 +5,13 @@
 //      └──a gate is shut──▶ suppressed (final)
 
 import type { SuppressedReason } from '../../workflows/contract';
+import { Prisma } from '../generated/client';
 import { findOverBudget, isBudgeted, lockBudgets, type BudgetFacts } from './budgets';
 import { RoomDraft, WAKES_CHANNEL } from './draft';
-import { shutGate, type GateFacts } from './gates';
+import { GATE_FACTS, GATED_WAKES, NO_GATE_SHUT, shutGate, type GateFacts } from './gates';
 import { stageSuppressed } from './messages';
 import { observe } from './observations';
-import { inSqlTransaction, type Ahead, type Db, type DirectTx, type SqlTx } from './transaction';
+import { inSqlTransaction, type Db, type DirectTx, type SqlTx } from './transaction';
 
 /** A wake whose workflow is to be started. */
 export interface DeliveredWake {
@@ -49,62 +50,64 @@ const NO_CAP = 2_147_483_647;
  * anything is started; each wake is leased to this caller for a few seconds.
  */
 export async function deliverWakes(db: Db, limit: number, companyLimit: number = NO_CAP): Promise<DeliveredWake[]> {
-  const { due, leased, isSettled } = await takeAndLease(db, limit, companyLimit, 'ahead');
-  const delivered = await deliveredOf(due, leased);
-  if (isSettled(delivered.length)) return delivered;
-  const again = await takeAndLease(db, limit, companyLimit, 'settling');
-  return [...delivered, ...(await deliveredOf(again.due, again.leased))];
+  const due = await leaseUsual(db, limit, companyLimit);
+  const leased = due.filter((wake) => wake.leased);
+  if (leased.length === due.length) return leased;
+  return [...leased, ...(await settle(db, limit, companyLimit))];
 }
 
-type Leased = Ahead<{ id: string }>;
-
-async function deliveredOf(due: readonly DueWake[], leased: Leased | null): Promise<DeliveredWake[]> {
-  const ids = new Set((await leased?.rows)?.map((row) => row.id));
-  return due.filter((wake) => ids.has(wake.id));
+// Dispatchers deliver one after the other, for a few milliseconds: two that count at the same time would both fill the same
+// places, and choose the same wakes. Sent together with the statement that counts, which so reads what the one before has
+// committed.
+function waitForTurn(tx: DirectTx): void {
+  void tx.$ahead`SELECT pg_advisory_xact_lock(${DELIVERY_LOCK}::int, 0)`;
 }
 
-interface Pass {
-  readonly due: readonly DueWake[];
-  readonly leased: Leased | null;
-  /** Whether none is left over that a room's allowance did not pay for, when so many were leased. */
-  readonly isSettled: (leased: number) => boolean;
+// Nearly always every gate is open, no budget counts, and the rooms can pay. Then one trip is all there is. Where one wake is
+// not usual, none is leased here: an older one that costs a budget goes before a younger one that does not.
+async function leaseUsual(db: Db, limit: number, companyLimit: number): Promise<(DueWake & { leased: boolean })[]> {
+  const { rows } = await inSqlTransaction(db, async (tx) => {
+    waitForTurn(tx);
+    return tx.$ahead<DueWake & { leased: boolean }>`
+      WITH RECURSIVE ${dueWakes(limit, companyLimit)}, wanted AS (
+        SELECT id, "roomId" AS room_id, NULL::bigint AS reserve,
+               row_number() OVER (PARTITION BY "roomId" ORDER BY turn, due_at) AS place
+        FROM due WHERE state = 'pending' AND (SELECT every(usual) FROM due WHERE state = 'pending')
+      ), again AS (SELECT id FROM due WHERE state = 'delivered'),
+      ${leasing(null)}
+      SELECT due.*, leased.id IS NOT NULL AS leased FROM due LEFT JOIN leased ON leased.id = due.id
+      ORDER BY due.turn, due.due_at`;
+  });
+  return rows;
 }
 
-// `ahead`: commits without waiting for what the lease came to. Most rooms can pay, and a trip is saved; wakes that were not
-// paid for stay pending, for a pass that is `settling` and suppresses them in its own transaction.
-async function takeAndLease(db: Db, limit: number, companyLimit: number, manner: 'ahead' | 'settling'): Promise<Pass> {
-  return inSqlTransaction(db, async (tx): Promise<Pass> => {
-    // Dispatchers deliver one after the other, for a few milliseconds: two that count at the same time would both fill the
-    // same places, and choose the same wakes. Sent together with the statement that counts, which so reads what the one
-    // before has committed.
-    const locking = tx.$executeRaw`SELECT pg_advisory_xact_lock(${DELIVERY_LOCK}::int, 0)`;
-    const [, due] = await Promise.all([locking, takeDueWakes(tx, limit, companyLimit)]);
-    if (due.length === 0) return { due, leased: null, isSettled: () => true };
+/** What is due where not all of it is usual: leases those that may be started, and suppresses the others. */
+async function settle(db: Db, limit: number, companyLimit: number): Promise<DueWake[]> {
+  return inSqlTransaction(db, async (tx) => {
+    waitForTurn(tx);
+    const due = await tx.$queryRaw<DueWake[]>`
+      WITH RECURSIVE ${dueWakes(limit, companyLimit)} SELECT * FROM due ORDER BY turn, due_at`;
+    if (due.length === 0) return [];
     const pending = due.filter((wake) => wake.state === 'pending');
     const suppressed = pending.flatMap((wake): Suppressed[] => {
       const reason = shutGate({ ...wake, allowance: 1, budgetUsedUp: false });
       return reason === null ? [] : [{ ...wake, reason }];
     });
     const open = pending.filter((wake) => !suppressed.some((shut) => shut.id === wake.id));
-    const again = due.filter((wake) => wake.state === 'delivered');
     const budgeted = open.filter(isBudgeted);
-    if (manner === 'ahead' && suppressed.length === 0 && budgeted.length === 0) {
-      const leased = lease(tx, open, again, null);
-      return { due, leased, isSettled: (count) => count === due.length };
-    }
     const today = budgeted.length > 0 ? await lockBudgets(tx, budgeted) : null;
     // Suppressing writes into rooms too: all of them are then locked at once, in the one order, before any is written to.
     const allowances = suppressed.length > 0 || today !== null ? await lockRooms(tx, pending) : null;
     const over = today && allowances ? findOverBudget(open, allowances, today) : null;
     const within = over ? open.filter((wake) => !over.has(wake.id)) : open;
-    const leased = lease(tx, within, again, today?.day ?? null);
-    const paid = new Set((await leased.rows).map((row) => row.id));
-    const unpaid = open.filter((wake) => !paid.has(wake.id));
+    const again = due.filter((wake) => wake.state === 'delivered');
+    const leased = await leaseThese(tx, within, again, today?.day ?? null);
+    const unpaid = open.filter((wake) => !leased.has(wake.id));
     await suppressWakes(tx, [
       ...suppressed,
       ...unpaid.map((wake) => ({ ...wake, reason: over?.has(wake.id) ? ('budget' as const) : ('allowance' as const) })),
     ]);
-    return { due, leased, isSettled: () => true };
+    return due.filter((wake) => leased.has(wake.id));
   });
 }
 
@@ -149,11 +152,12 @@ export async function oldestWaits(db: Db): Promise<{ pendingSeconds: number | nu
   return row ?? { pendingSeconds: null, unclaimedSeconds: null };
 }
 
-// Which companies have pending wakes is found by stepping over the index, one look a company; how many runs each has in
-// flight, by two counts of at most `companyLimit` rows. A thousand wakes that wait for a place cost nothing here.
-function takeDueWakes(tx: SqlTx, limit: number, companyLimit: number): Promise<DueWake[]> {
-  return tx.$queryRaw<DueWake[]>`
-    WITH RECURSIVE waiting AS (
+// The wakes of a pass, locked, as a list of CTEs that ends in `due`. Which companies have pending wakes is found by stepping
+// over the index, one look a company; how many runs each has in flight, by two counts of at most `companyLimit` rows. A
+// thousand wakes that wait for a place cost nothing here.
+function dueWakes(limit: number, companyLimit: number): Prisma.Sql {
+  return Prisma.sql`
+    waiting AS (
       (SELECT company_id FROM wakes WHERE state = 'pending' ORDER BY company_id LIMIT 1)
       UNION ALL
       SELECT (SELECT w.company_id FROM wakes w WHERE w.state = 'pending' AND w.company_id > waiting.company_id
@@ -179,46 +183,29 @@ function takeDueWakes(tx: SqlTx, limit: number, companyLimit: number): Promise<D
       SELECT id, 0, due_at FROM wakes
       WHERE state = 'delivered' AND started_at IS NULL AND due_at <= clock_timestamp()
       ORDER BY turn, due_at LIMIT ${limit}::int
-    )
-    SELECT w.id, w.agent_id AS "agentId", w.message_id AS "messageId", w.room_id AS "roomId",
-           w.company_id AS "companyId", w.traceparent, w.state, w.hop, r.hop_limit AS "hopLimit",
-           r.closed_at IS NOT NULL AS "roomClosed", r.paused_at IS NOT NULL AS "roomPaused",
-           m.left_at IS NULL AS "isMember", ra.removed_at IS NULL AS "onRoster",
-           a.paused_at IS NOT NULL AS "agentPaused", c.suspended_at IS NOT NULL AS "companySuspended",
-           (k.id IS NULL OR k.revoked_at IS NOT NULL OR k.rejected_version IS NOT DISTINCT FROM k.version)
-             AS "keyRejected",
-           a.tokens_per_day AS "agentTokensPerDay", c.tokens_per_day AS "companyTokensPerDay",
-           a.tokens_per_run AS "tokensPerRun"
-    FROM next
-    JOIN wakes w ON w.id = next.id
-    JOIN rooms r ON r.id = w.room_id
-    JOIN agents a ON a.id = w.agent_id
-    JOIN companies c ON c.id = w.company_id
-    JOIN room_members m ON m.room_id = w.room_id AND m.company_id = w.company_id
-    JOIN room_agents ra ON ra.room_id = w.room_id AND ra.agent_id = w.agent_id
-    LEFT JOIN model_keys k ON k.id = a.model_key_id
-    WHERE (w.state = 'pending' OR w.state = 'delivered') AND w.started_at IS NULL
-    ORDER BY next.turn, next.due_at
-    FOR NO KEY UPDATE OF w SKIP LOCKED`;
+    ), due AS MATERIALIZED (
+      SELECT w.id, w.agent_id AS "agentId", w.message_id AS "messageId", w.room_id AS "roomId",
+             w.company_id AS "companyId", w.traceparent, w.state, w.hop, r.hop_limit AS "hopLimit", ${GATE_FACTS},
+             a.tokens_per_day AS "agentTokensPerDay", c.tokens_per_day AS "companyTokensPerDay",
+             a.tokens_per_run AS "tokensPerRun",
+             -- Nothing that \`shutGate\` or a budget could have to say; what its room can pay is seen when it is paid.
+             (${NO_GATE_SHUT} AND w.hop <= r.hop_limit AND a.tokens_per_day IS NULL AND c.tokens_per_day IS NULL) AS usual,
+             next.turn, next.due_at
+      FROM next JOIN (${GATED_WAKES}) ON w.id = next.id
+      WHERE (w.state = 'pending' OR w.state = 'delivered') AND w.started_at IS NULL
+      ORDER BY next.turn, next.due_at
+      FOR NO KEY UPDATE OF w SKIP LOCKED
+    )`;
 }
 
 type Suppressed = DueWake & { reason: SuppressedReason };
 
-// One statement. The rooms' rows are locked in one order; under that lock each room's allowance is spent for as many of
-// its wakes, oldest first, as it still pays for, and those of them that have a budget reserve of it on `day`. Returns the
-// ids of the wakes to start.
-function lease(tx: DirectTx, open: readonly DueWake[], again: readonly DueWake[], day: string | null): Leased {
-  const wanted = open.map((wake, n) => ({
-    id: wake.id,
-    room_id: wake.roomId,
-    n,
-    ...(isBudgeted(wake) && { reserve: wake.tokensPerRun }),
-  }));
-  return tx.$ahead`
-    WITH wanted AS (
-      SELECT id, room_id, reserve, row_number() OVER (PARTITION BY room_id ORDER BY n) AS place
-      FROM jsonb_to_recordset(${JSON.stringify(wanted)}::jsonb) AS x(id text, room_id text, n int, reserve bigint)
-    ), locked AS (
+// The lease, as a list of CTEs that ends in `leased`: of the wakes to start, by `wanted` and `again`. The rooms' rows are
+// locked in one order; under that lock each room's allowance is spent for as many of its wakes, oldest first, as it still
+// pays for, and those of them that have a budget reserve of it on `day`.
+function leasing(day: string | null): Prisma.Sql {
+  return Prisma.sql`
+    locked AS (
       SELECT id, run_allowance FROM rooms WHERE id IN (SELECT room_id FROM wanted) ORDER BY id FOR NO KEY UPDATE
     ), paid AS (
       SELECT w.id, w.room_id, w.reserve FROM wanted w JOIN locked r ON r.id = w.room_id
@@ -230,11 +217,35 @@ function lease(tx: DirectTx, open: readonly DueWake[], again: readonly DueWake[]
     ), spent AS (
       UPDATE rooms SET run_allowance = run_allowance - p.n
       FROM (SELECT room_id, count(*)::int AS n FROM paid GROUP BY room_id) p WHERE rooms.id = p.room_id
-    )
-    UPDATE wakes SET state = 'delivered', delivered_at = coalesce(delivered_at, clock_timestamp()),
-                     due_at = clock_timestamp() + make_interval(secs => ${START_LEASE_SECONDS})
-    WHERE id IN (SELECT id FROM paid) OR id = ANY(${again.map((wake) => wake.id)}::text[])
-    RETURNING id`;
+    ), leased AS (
+      UPDATE wakes SET state = 'delivered', delivered_at = coalesce(delivered_at, clock_timestamp()),
+                       due_at = clock_timestamp() + make_interval(secs => ${START_LEASE_SECONDS})
+      WHERE id IN (SELECT id FROM paid UNION ALL SELECT id FROM again)
+      RETURNING id
+    )`;
+}
+
+/** Leases these wakes and returns the ids of those to start: as many as their rooms pay for. */
+async function leaseThese(
+  tx: SqlTx,
+  open: readonly DueWake[],
+  again: readonly DueWake[],
+  day: string | null,
+): Promise<Set<string>> {
+  const wanted = open.map((wake, n) => ({
+    id: wake.id,
+    room_id: wake.roomId,
+    n,
+    ...(isBudgeted(wake) && { reserve: wake.tokensPerRun }),
+  }));
+  const leased = await tx.$queryRaw<{ id: string }[]>`
+    WITH wanted AS (
+      SELECT id, room_id, reserve, row_number() OVER (PARTITION BY room_id ORDER BY n) AS place
+      FROM jsonb_to_recordset(${JSON.stringify(wanted)}::jsonb) AS x(id text, room_id text, n int, reserve bigint)
+    ), again AS (SELECT unnest(${again.map((wake) => wake.id)}::text[]) AS id),
+    ${leasing(day)}
+    SELECT id FROM leased`;
+  return new Set(leased.map((row) => row.id));
 }
 
 // Locks the rooms of these wakes in the one order, and returns the allowance that each has left.

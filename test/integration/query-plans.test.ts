@@ -8,15 +8,20 @@ import { listMemory, type MemoryFilter } from '../../prisma/store/memory-reads';
 import { searchMemory } from '../../prisma/store/memory-search';
 import { listMessages } from '../../prisma/store/messages';
 import { searchPassages } from '../../prisma/store/passages';
-import { claimRequest } from '../../prisma/store/model-requests';
+import { claimRequest, endRequest } from '../../prisma/store/model-requests';
+import { findOpenRunsOf, findRunless, takeDueRuns, takeStrays } from '../../prisma/store/reconciling';
 import { readRelevant } from '../../prisma/store/relevance';
 import { roomView, type NewestOfRoom } from '../../prisma/store/room-view';
 import { inSqlTransaction } from '../../prisma/store/transaction';
-import { fillRoom } from '../support/large-room';
-import { openRun } from '../support/store-runs';
+import { deliverWakes, oldestWaits, takeUnclaimedWakes } from '../../prisma/store/wakes';
+import { wakeWorkflowId } from '../../workflows/contract';
+import { fillRoom, fillRuns } from '../support/large-room';
+import { activitiesOf, answered, deliveredWake, openRun } from '../support/store-runs';
 import { createWorld, type World } from '../support/world';
 
-const LARGE = /Seq Scan on (room_events|messages|memory_entries|passages)\b/;
+const LARGE =
+  /Seq Scan on (room_events|messages|memory_entries|passages|wakes|agent_run_locks|runs|run_steps|model_requests)\b/;
+const PAST_RUNS = 20_000;
 
 let world: World;
 let client: pg.PoolClient;
@@ -38,6 +43,8 @@ beforeAll(async () => {
     { id: world.roomId, companyId: world.host.id },
     { messages: 20_000, memory: 20_000, passages: 20_000 },
   );
+  const agentId = world.scribe.id;
+  await fillRuns(client, { id: world.roomId, companyId: world.host.id, agentId }, PAST_RUNS);
   client.on('notice', ({ message }) => void plans.push(message ?? ''));
   await client.query("LOAD 'auto_explain'");
   await client.query('SET auto_explain.log_min_duration = 0');
@@ -106,14 +113,33 @@ test('what a run reads', async () => {
   expect(reading).toContain('memory_hits');
 });
 
-test('a wake delivered, claimed, and asked about', async () => {
-  const asking = await plansOf(async () => {
+test('a wake delivered, claimed, asked about and answered', async () => {
+  const way = await plansOf(async () => {
     const run = await openRun(world, { text: 'is the foundation of part 4711 inspected before winter?' });
     const claim = await claimRequest(world.db, run.execution, run.id, renderContext);
-    expect(claim).toMatchObject({ kind: 'send', context: { user: expect.stringContaining('part 4711') } });
+    if (claim.kind !== 'send') throw new Error('no request could be claimed');
+    expect(claim.context.user).toContain('part 4711');
+    await endRequest(world.db, run.execution, run.id, claim.number, answered({ reply: 'it is' }), claim.target);
+    const reply = await activitiesOf(world, run.execution).postReply({ run: run.id, step: 'reply' });
+    expect(reply).toEqual({ state: 'done', ending: 'replied' });
   });
-  expect(asking).not.toMatch(LARGE);
-  expect(asking).toContain('messages_read');
+  expect(way).not.toMatch(LARGE);
+  for (const part of ['agent_run_locks', 'newest', 'run_steps', 'new_messages']) expect(way).toContain(part);
+});
+
+test('what dispatchers and reconcilers look at', async () => {
+  const { agentId, messageId } = await deliveredWake(world);
+  const executions = [{ workflowId: wakeWorkflowId(agentId, messageId), temporalRunId: 'none' }];
+  const looks = await plansOf(async () => {
+    await deliverWakes(world.db, 50, 20);
+    await oldestWaits(world.db);
+    await takeUnclaimedWakes(world.db, 100, 20);
+    await takeDueRuns(world.db, 100, { open: 20, decided: 60, parked: 3_600 });
+    await takeStrays(world.db, executions, 30, 20);
+    await findOpenRunsOf(world.db, executions);
+    await findRunless(world.db, executions);
+  });
+  expect(looks).not.toMatch(LARGE);
 });
 
 test('the test sees a scan of a whole table', async () => {

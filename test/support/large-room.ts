@@ -13,6 +13,42 @@ const TEXT = `'the plan for part ' || i || ' of the ' || (ARRAY['tower','blade',
   || ' needs inspection' || CASE WHEN i % 30 = 0 THEN ' urgently' ELSE '' END
   || CASE WHEN i % 300 = 0 THEN ' before winter' ELSE '' END || ' item' || i::bigint * 7919 % 100003`;
 
+/** What a row that `fillRoom` writes is called: by its kind, its room and the line's number. */
+function rowId(prefix: string, roomId: string): string {
+  return `'${prefix}_' || right('${roomId}', 8) || lpad(i::text, 18, '0')`;
+}
+
+/** Gives an agent a past in a room that was filled: of its messages, the first `count` woke it, and it replied. */
+export async function fillRuns(
+  client: Pick<pg.Client, 'query'>,
+  room: { readonly id: string; readonly companyId: string; readonly agentId: string },
+  count: number,
+): Promise<void> {
+  const id = (prefix: string): string => rowId(prefix, room.id);
+  const rows = `FROM generate_series(1, ${count}) AS s(i)`;
+  const past = `clock_timestamp() - interval '1 day'`;
+  await client.query(`
+    INSERT INTO wakes (id, agent_id, message_id, room_id, company_id, hop, state, delivered_at, started_at, claimed_at)
+    SELECT ${id('wake')}, '${room.agentId}', ${id('msg')}, '${room.id}', '${room.companyId}', 0, 'claimed',
+           ${past}, ${past}, ${past} ${rows}`);
+  await client.query(`
+    INSERT INTO agent_run_locks (agent_id, message_id, run_id, workflow_id, temporal_run_id)
+    SELECT '${room.agentId}', ${id('msg')}, ${id('run')}, ${id('workflow')}, ${id('execution')} ${rows}`);
+  await client.query(`
+    INSERT INTO runs (id, agent_id, message_id, room_id, company_id, wake_id, workflow_id, temporal_run_id, state, on_crash,
+                      hop, time_limit_ms, claimed_at, closed_at, ending, due_at)
+    SELECT ${id('run')}, '${room.agentId}', ${id('msg')}, '${room.id}', '${room.companyId}', ${id('wake')},
+           ${id('workflow')}, ${id('execution')}, 'closed', 'stop', 1, 300000, ${past}, ${past}, 'replied', ${past} ${rows}`);
+  await client.query(`
+    INSERT INTO model_requests (run_id, number, outcome, ended_at)
+    SELECT ${id('run')}, 1, 'answered', ${past} ${rows}`);
+  await client.query(`
+    INSERT INTO run_steps (run_id, step_key, position, kind, state, effect_id)
+    SELECT ${id('run')}, 'reply', 0, 'reply', 'done', ${id('msg')} ${rows}`);
+  for (const table of ['wakes', 'agent_run_locks', 'runs', 'model_requests', 'run_steps'])
+    await client.query(`VACUUM ANALYZE ${table}`);
+}
+
 /** Fills an empty room. Its events, messages, memory entries and one file's passages are `size` many. */
 export async function fillRoom(
   client: Pick<pg.Client, 'query'>,
@@ -20,7 +56,7 @@ export async function fillRoom(
   size: RoomSize,
 ): Promise<void> {
   const by = `'${room.companyId}', 'person', 'key_filler', 'Ada'`;
-  const id = (prefix: string): string => `'${prefix}_' || right('${room.id}', 8) || lpad(i::text, 18, '0')`;
+  const id = (prefix: string): string => rowId(prefix, room.id);
   const rows = (count: number): string => `FROM generate_series(1, ${count}) AS s(i)`;
   await client.query(`
     INSERT INTO room_events (room_id, seq, id, type, company_id, author_kind, author_id, author_name, subject_id, data)
