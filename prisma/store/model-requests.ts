@@ -10,7 +10,16 @@ import type { Execution } from './claims';
 import { closeLockedRun } from './closing';
 import { RoomDraft } from './draft';
 import { Fenced } from './errors';
-import { refuseStranger, lockOwnRun, lockOwnRunAndSurroundings } from './runs';
+import {
+  GONE,
+  isOwn,
+  lockOwnRun,
+  lockOwnRunAndPlace,
+  refuseStranger,
+  RUN_COLUMNS,
+  type LockedRun,
+  type Surroundings,
+} from './runs';
 import { readRelevant } from './relevance';
 import { roomView, type NewestOfRoom, type RoomView } from './room-view';
 import { inSqlTransaction, write, type Db, type SqlTx } from './transaction';
@@ -77,23 +86,21 @@ export async function claimRequest(
   render: (view: RoomView) => { context: RenderedContext; manifest: Record<string, unknown> },
 ): Promise<RequestClaim> {
   const claim = await inSqlTransaction(db, async (tx): Promise<RequestClaim | 'not_mine'> => {
-    // Sent together: the second reads what stands once the lock is had.
-    const [own, found] = await Promise.all([lockOwnRunAndSurroundings(tx, execution, runId), loadTarget(tx, runId)]);
-    if (!own) return 'not_mine';
-    const { run, around } = own;
+    await lockOwnRunAndPlace(tx, execution, runId);
+    const asking = await loadAsking(tx, execution, runId);
+    if (!asking) return 'not_mine';
+    const { run, gone, target, last, view } = asking;
+    let { context } = asking;
     if (run.reply !== null && run.rights !== null && run.replySha256 !== null) {
       return { kind: 'reply', reply: run.reply, sha256: run.replySha256, rights: run.rights };
     }
     if (run.state === 'closed') throw new Fenced('closed');
-    if (around.gone !== null) {
+    if (gone !== null) {
       const draft = new RoomDraft(run.roomId);
-      const cancelled = { by: 'room', why: around.gone };
-      const ending = await closeLockedRun(tx, draft, run, { kind: 'cancelled' }, cancelled);
+      const ending = await closeLockedRun(tx, draft, run, { kind: 'cancelled' }, { by: 'room', why: gone });
       await draft.append(tx);
       return { kind: 'closed', ending };
     }
-    if (found === undefined) throw new Error('a locked run is gone');
-    const { target, last, view } = found;
     const limit = target.ownerSupplied ? 1 : MODEL_REQUESTS_LIMIT;
     const number = (last?.number ?? 0) + 1;
     const mayAskAgain = last === null || ['retry', 'unknown', 'in_flight', 'aborted'].includes(last.outcome);
@@ -101,7 +108,6 @@ export async function claimRequest(
       await markUnanswered(tx, runId);
       return { kind: 'settled' };
     }
-    let context = run.context as RenderedContext | null;
     let manifest: Record<string, unknown> | null = null;
     if (context === null) {
       if (view === null) throw new Error('a room is read for one run of one company');
@@ -185,34 +191,67 @@ async function storedOrFenced(db: Db, execution: Execution, runId: string): Prom
   return { reply: run.reply, sha256: run.replySha256, rights: run.rights };
 }
 
-// With the room as it stands, for the first request of a run; every later one sends the context that this one stored.
-async function loadTarget(
-  tx: SqlTx,
-  runId: string,
-): Promise<{ target: ModelTarget; last: LastRequest | null; view: NewestOfRoom | null } | undefined> {
+interface Asking {
+  readonly run: LockedRun;
+  readonly gone: Surroundings['gone'];
+  readonly target: ModelTarget;
+  readonly last: LastRequest | null;
+  /** What the requests of the run send, once the first has stored it. */
+  readonly context: RenderedContext | null;
+  /** The room as it stands, for that first request. */
+  readonly view: NewestOfRoom | null;
+}
+
+async function loadAsking(tx: SqlTx, execution: Execution, runId: string): Promise<Asking | undefined> {
   const [row] = await tx.$queryRaw<
-    (ModelTarget & { number: number | null; outcome: string | null; view: NewestOfRoom | null })[]
+    (LockedRun &
+      ModelTarget &
+      Pick<Asking, 'gone' | 'context' | 'view'> & { readonly number: number | null; readonly outcome: string | null })[]
   >`
-    SELECT agent.model, k.id AS "keyId", k.version AS "keyVersion", k.provider AS protocol, k.base_url AS "baseUrl",
-           CASE WHEN k.revoked_at IS NULL THEN k.sealed_secret END AS "sealedSecret",
+    SELECT ${RUN_COLUMNS}, ${GONE}, runs.context, agent.model, k.id AS "keyId", k.version AS "keyVersion", k.provider AS protocol,
+           k.base_url AS "baseUrl", CASE WHEN k.revoked_at IS NULL THEN k.sealed_secret END AS "sealedSecret",
            coalesce(k.owner_supplied, false) AS "ownerSupplied", q.number, q.outcome,
-           CASE WHEN own.context IS NULL THEN (${roomView(OWN)}) END AS view
-    FROM runs own JOIN agents agent ON agent.id = own.agent_id
+           CASE WHEN runs.context IS NULL THEN (${roomView(OWN)}) END AS view
+    FROM runs
+    JOIN rooms r ON r.id = runs.room_id
+    JOIN agents agent ON agent.id = runs.agent_id
+    JOIN room_members m ON m.room_id = runs.room_id AND m.company_id = runs.company_id
+    JOIN room_agents ra ON ra.room_id = runs.room_id AND ra.agent_id = runs.agent_id
     LEFT JOIN model_keys k ON k.id = agent.model_key_id
     LEFT JOIN LATERAL (
-      SELECT number, outcome FROM model_requests WHERE run_id = own.id ORDER BY number DESC LIMIT 1
+      SELECT number, outcome FROM model_requests WHERE run_id = runs.id ORDER BY number DESC LIMIT 1
     ) q ON true
-    WHERE own.id = ${runId}`;
+    WHERE ${isOwn(runId, execution)}`;
   if (!row) return undefined;
-  const { number, outcome, view, ...target } = row;
-  return { target, last: number === null || outcome === null ? null : { number, outcome }, view };
+  const {
+    number,
+    outcome,
+    gone,
+    context,
+    view,
+    model,
+    keyId,
+    keyVersion,
+    protocol,
+    baseUrl,
+    sealedSecret,
+    ownerSupplied,
+  } = row;
+  return {
+    run: row,
+    gone,
+    context,
+    target: { model, keyId, keyVersion, protocol, baseUrl, sealedSecret, ownerSupplied },
+    last: number === null || outcome === null ? null : { number, outcome },
+    view,
+  };
 }
 
 const OWN = {
-  roomId: Prisma.sql`own.room_id`,
-  agentId: Prisma.sql`own.agent_id`,
-  companyId: Prisma.sql`own.company_id`,
-  messageId: Prisma.sql`own.message_id`,
+  roomId: Prisma.sql`runs.room_id`,
+  agentId: Prisma.sql`runs.agent_id`,
+  companyId: Prisma.sql`runs.company_id`,
+  messageId: Prisma.sql`runs.message_id`,
 };
 
 interface LastRequest {

@@ -18,13 +18,14 @@ import type {
 import type { CloseReason, StepRecord } from '../../workflows/policy/ending';
 import { nextMove, type HoldRecord } from '../../workflows/policy/next-move';
 import { actionOf, declaredKinds, planSteps, type Step } from '../../workflows/policy/steps';
+import { Prisma } from '../generated/client';
 import type { Execution } from './claims';
 import { closeLockedRun, insertStep, type RecordedStep } from './closing';
 import { RoomDraft, type Author } from './draft';
 import { Fenced } from './errors';
 import { loadFrozen, recordStanding, settleApproved } from './held-actions';
 import { rightsOf, type RoomForWrite } from './roster';
-import { inStatement, inSqlTransaction, type Db, type DirectTx, type SqlTx } from './transaction';
+import { inStatement, inSqlTransaction, write, type Db, type DirectTx, type SqlTx } from './transaction';
 
 /** A run's row while its lock is held. */
 export interface LockedRun {
@@ -37,7 +38,6 @@ export interface LockedRun {
   readonly ending: Ending | null;
   readonly onCrash: OnCrash;
   readonly hop: number;
-  readonly context: unknown;
   readonly reply: DeclaredReply | null;
   readonly replySha256: string | null;
   readonly rights: Rights | null;
@@ -216,13 +216,28 @@ export async function refuseStranger(db: Db, runId: string): Promise<never> {
   throw new Fenced('not_mine');
 }
 
+/** A `LockedRun`, as columns of `runs`. */
+export const RUN_COLUMNS = Prisma.sql`
+  runs.id, runs.agent_id AS "agentId", runs.message_id AS "messageId", runs.room_id AS "roomId",
+  runs.company_id AS "companyId", runs.state, runs.ending, runs.on_crash AS "onCrash", runs.hop, runs.reply,
+  runs.reply_sha256 AS "replySha256", runs.rights`;
+
+/** `Surroundings.gone`, of a room `r`, a membership `m` and a roster row `ra`. */
+export const GONE = Prisma.sql`
+  CASE WHEN r.closed_at IS NOT NULL THEN 'room_closed'
+       WHEN m.left_at IS NOT NULL OR ra.removed_at IS NOT NULL THEN 'not_a_member' END AS gone`;
+
+/** Whether this execution owns a run. Neither of the two is ever changed, so that it needs no lock to be known. */
+export function isOwn(runId: string, execution: Execution): Prisma.Sql {
+  return Prisma.sql`
+    (runs.id = ${runId} AND runs.temporal_run_id = ${execution.temporalRunId}
+     AND runs.workflow_id = ${execution.workflowId})`;
+}
+
 /** Locks the run's row if this execution owns it; undefined otherwise. */
 export async function lockOwnRun(tx: SqlTx, execution: Execution, runId: string): Promise<LockedRun | undefined> {
   const [run] = await tx.$queryRaw<LockedRun[]>`
-    SELECT id, agent_id AS "agentId", message_id AS "messageId", room_id AS "roomId", company_id AS "companyId", state,
-           ending, on_crash AS "onCrash", hop, context, reply, reply_sha256 AS "replySha256", rights
-    FROM runs
-    WHERE id = ${runId} AND temporal_run_id = ${execution.temporalRunId} AND workflow_id = ${execution.workflowId}
+    SELECT ${RUN_COLUMNS} FROM runs WHERE ${isOwn(runId, execution)}
     FOR NO KEY UPDATE`;
   return run;
 }
@@ -230,9 +245,7 @@ export async function lockOwnRun(tx: SqlTx, execution: Execution, runId: string)
 /** Locks a run's row whoever owns it. */
 export async function loadLockedRun(tx: SqlTx, runId: string): Promise<LockedRun> {
   const [run] = await tx.$queryRaw<LockedRun[]>`
-    SELECT id, agent_id AS "agentId", message_id AS "messageId", room_id AS "roomId", company_id AS "companyId", state,
-           ending, on_crash AS "onCrash", hop, context, reply, reply_sha256 AS "replySha256", rights
-    FROM runs WHERE id = ${runId} FOR NO KEY UPDATE`;
+    SELECT ${RUN_COLUMNS} FROM runs WHERE id = ${runId} FOR NO KEY UPDATE`;
   if (!run) throw new Error('no such run');
   return run;
 }
@@ -247,32 +260,31 @@ export interface OwnRun {
 }
 
 /**
- * Locks membership, roster and the run if this execution owns it, and reads what stands around it; undefined otherwise.
- *
- * Two statements, sent together: the first takes every lock, in the one order; the second then reads everything as it is.
- * A single one that had to wait for a lock would read the rest as it was before the wait.
+ * Takes every lock that an activity of a run takes, in the one order: membership, roster, and the run if this execution owns
+ * it. What is to be read under them is read by a statement sent behind this one: a single one that had to wait for a lock
+ * would read the rest as it was before the wait.
  */
+export async function lockOwnRunAndPlace(tx: SqlTx, execution: Execution, runId: string): Promise<void> {
+  await write(tx)`
+    SELECT 1 AS locked
+    FROM room_members m
+    JOIN runs ON m.room_id = runs.room_id AND m.company_id = runs.company_id
+    JOIN room_agents ra ON ra.room_id = runs.room_id AND ra.agent_id = runs.agent_id
+    WHERE ${isOwn(runId, execution)}
+    FOR SHARE OF m, ra FOR NO KEY UPDATE OF runs`;
+}
+
+/** Locks membership, roster and the run if this execution owns it, and reads what stands around it; undefined otherwise. */
 export async function lockOwnRunAndSurroundings(
   tx: SqlTx,
   execution: Execution,
   runId: string,
 ): Promise<OwnRun | undefined> {
-  const locking = tx.$queryRaw<unknown[]>`
-    SELECT 1 AS locked
-    FROM room_members m
-    JOIN runs ON m.room_id = runs.room_id AND m.company_id = runs.company_id
-    JOIN room_agents ra ON ra.room_id = runs.room_id AND ra.agent_id = runs.agent_id
-    WHERE runs.id = ${runId} AND runs.temporal_run_id = ${execution.temporalRunId}
-      AND runs.workflow_id = ${execution.workflowId}
-    FOR SHARE OF m, ra FOR NO KEY UPDATE OF runs`;
-  const reading = tx.$queryRaw<OwnRunRow[]>`
-    SELECT runs.id, runs.agent_id AS "agentId", runs.message_id AS "messageId", runs.room_id AS "roomId",
-           runs.company_id AS "companyId", runs.state, runs.ending, runs.on_crash AS "onCrash", runs.hop, runs.context,
-           runs.reply, runs.reply_sha256 AS "replySha256", runs.rights,
-           r.hop_limit AS "hopLimit", r.run_allowance AS "runAllowance", r.paused_at IS NOT NULL AS "roomPaused",
-           r.closed_at IS NOT NULL AS "roomClosed", a.name AS "agentName",
-           m.left_at IS NULL AS "isMember", ra.removed_at IS NULL AS "onRoster", ra.right_reply AS "rightReply",
-           ra.right_memory AS "rightMemory", ra.right_task_update AS "rightTaskUpdate",
+  await lockOwnRunAndPlace(tx, execution, runId);
+  const [row] = await tx.$queryRaw<OwnRunRow[]>`
+    SELECT ${RUN_COLUMNS}, ${GONE}, r.hop_limit AS "hopLimit", r.run_allowance AS "runAllowance",
+           r.paused_at IS NOT NULL AS "roomPaused", r.closed_at IS NOT NULL AS "roomClosed", a.name AS "agentName",
+           ra.right_reply AS "rightReply", ra.right_memory AS "rightMemory", ra.right_task_update AS "rightTaskUpdate",
            ra.right_task_send AS "rightTaskSend",
            (SELECT coalesce(jsonb_agg(jsonb_build_object('key', s.step_key, 'state', s.state, 'code', s.code,
                                                          'effectId', s.effect_id)), '[]')
@@ -285,10 +297,8 @@ export async function lockOwnRunAndSurroundings(
     JOIN agents a ON a.id = runs.agent_id
     JOIN room_members m ON m.room_id = runs.room_id AND m.company_id = runs.company_id
     JOIN room_agents ra ON ra.room_id = runs.room_id AND ra.agent_id = runs.agent_id
-    WHERE runs.id = ${runId}`;
-  const [locked, [row]] = await Promise.all([locking, reading]);
-  if (locked.length === 0) return undefined;
-  if (!row) throw new Error('a locked run is gone');
+    WHERE ${isOwn(runId, execution)}`;
+  if (!row) return undefined;
   return {
     run: row,
     around: {
@@ -301,7 +311,7 @@ export async function lockOwnRunAndSurroundings(
       },
       author: { kind: 'agent', id: row.agentId, name: row.agentName, companyId: row.companyId },
       rights: rightsOf(row),
-      gone: row.roomClosed ? 'room_closed' : row.isMember && row.onRoster ? null : 'not_a_member',
+      gone: row.gone,
     },
     done: row.done,
     holds: row.holds,
@@ -314,8 +324,7 @@ interface OwnRunRow extends LockedRun {
   readonly roomPaused: boolean;
   readonly roomClosed: boolean;
   readonly agentName: string;
-  readonly isMember: boolean;
-  readonly onRoster: boolean;
+  readonly gone: Surroundings['gone'];
   readonly rightReply: string;
   readonly rightMemory: string;
   readonly rightTaskUpdate: string;

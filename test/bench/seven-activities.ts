@@ -14,7 +14,7 @@ import { modelKeyBinding } from '../../prisma/store/model-keys';
 import { claimRequest, endRequest, type RenderedContext, type RequestResult } from '../../prisma/store/model-requests';
 import { readRoom } from '../../prisma/store/relevance';
 import { lockOwnRunAndSurroundings } from '../../prisma/store/runs';
-import { inTransaction, type Tx } from '../../prisma/store/transaction';
+import { inSqlTransaction, type DirectTx } from '../../prisma/store/transaction';
 import { declaredKinds, planSteps } from '../../workflows/policy/steps';
 
 /** The bench's key is never refused. */
@@ -40,7 +40,7 @@ export function createSevenActivities(deps: ActivityDeps) {
     claimMessage: createClaimMessage(deps),
 
     readRoom: ({ run }: OfRun): Promise<void> =>
-      inTransaction(db, async (tx) => {
+      inSqlTransaction(db, async (tx) => {
         const { run: locked } = await fence(tx, run);
         const { context, manifest } = renderContext(await readRoom(tx, locked));
         await tx.$executeRaw`
@@ -57,7 +57,7 @@ export function createSevenActivities(deps: ActivityDeps) {
     },
 
     askModel: async ({ run }: OfRun): Promise<RequestResult> => {
-      const target = await inTransaction(db, async (tx) => {
+      const target = await inSqlTransaction(db, async (tx) => {
         const [row] = await tx.$queryRaw<Target[]>`
           SELECT a.model, k.id AS "keyId", k.base_url AS "baseUrl", k.sealed_secret AS "sealedSecret", r.context
           FROM runs r JOIN agents a ON a.id = r.agent_id JOIN model_keys k ON k.id = a.model_key_id
@@ -94,7 +94,7 @@ export function createSevenActivities(deps: ActivityDeps) {
     },
 
     postReply: ({ run }: OfRun): Promise<{ message: string }> =>
-      inTransaction(db, async (tx) => {
+      inSqlTransaction(db, async (tx) => {
         const { run: locked, around, done } = await fence(tx, run);
         const recorded = done.find((step) => step.key === 'reply');
         if (recorded?.effectId) return { message: recorded.effectId };
@@ -119,7 +119,7 @@ export function createSevenActivities(deps: ActivityDeps) {
   };
 }
 
-async function fence(tx: Tx, run: string) {
+async function fence(tx: DirectTx, run: string) {
   const own = await lockOwnRunAndSurroundings(tx, currentExecution(), run);
   if (!own) throw new Fenced('not_mine');
   if (own.run.state === 'closed') throw new Fenced('closed');
