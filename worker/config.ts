@@ -22,6 +22,12 @@ const seconds = (fallback: number, min: number, max: number, tooShort?: string) 
 
 const forTheModel = (min: number): string => `at least ${min} seconds: 2 of them are kept for recording the answer`;
 
+/**
+ * Runs at work are about as many as activity slots, and only those need their place in the cache. One that is parked keeps the
+ * place it has until another needs it.
+ */
+const CACHED_RUNS_PER_SLOT = 1.5;
+
 const schema = z.object({
   DATABASE_URL: z.string().min(1),
   DATABASE_POOL_SIZE: z.coerce.number().int().min(2).max(200).default(10),
@@ -36,7 +42,7 @@ const schema = z.object({
     .optional(),
   WORKER_POLLERS: z.coerce.number().int().min(2).max(100).default(10),
   WORKER_MAX_ACTIVITIES: z.coerce.number().int().min(1).max(1_000).default(100),
-  WORKER_MAX_CACHED_RUNS: z.coerce.number().int().min(10).max(100_000).default(500),
+  WORKER_MAX_CACHED_RUNS: z.coerce.number().int().min(10).max(100_000).optional(),
   WORKER_VERSIONING: z.enum(['on', 'off']).default('off'),
   WORKER_DEPLOYMENT: z
     .string()
@@ -122,7 +128,7 @@ export function readWorkerConfig(env: Record<string, string | undefined>): Worke
     sdkMetricsAddress: c.WORKER_SDK_METRICS_ADDRESS,
     pollers: c.WORKER_POLLERS,
     maxActivities: c.WORKER_MAX_ACTIVITIES,
-    maxCachedRuns: c.WORKER_MAX_CACHED_RUNS,
+    maxCachedRuns: c.WORKER_MAX_CACHED_RUNS ?? Math.max(10, Math.ceil(c.WORKER_MAX_ACTIVITIES * CACHED_RUNS_PER_SLOT)),
     versioning: { on: c.WORKER_VERSIONING === 'on', deployment: c.WORKER_DEPLOYMENT, buildId: c.WORKER_BUILD_ID },
     shutdownGraceMs: c.WORKER_SHUTDOWN_GRACE_SECONDS * 1_000,
     timeouts: {

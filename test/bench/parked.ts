@@ -1,5 +1,5 @@
-// What runs cost that wait for somebody's yes: a worker's memory, connections and CPU with none and with many of them, a
-// worker that starts again among them, and all of them decided at once.
+// What runs cost that wait for somebody's yes: a worker's memory, connections and CPU with none, after as many that did not
+// wait, and with many of them, a worker that starts again among them, and all of them decided at once.
 
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -19,12 +19,12 @@ import { cpuMsOf } from './cpu';
 const WORKER_MAIN = join(__dirname, '..', '..', 'worker', 'main.js');
 const TASK_QUEUE = 'bench-parked';
 const BATCH = 50;
+/** Of runs that do not wait: a worker has grown to what it will be long before. */
+const ORDINARY_LIMIT = 1_000;
 /** Executions that are looked at one by one, for what they hold in Temporal. */
 const SAMPLE = 50;
 /** Without any change. */
 const GIVE_UP_MS = 120_000;
-/** The afterwork of what came before. */
-const SETTLE_MS = 3_000;
 
 interface Standing {
   readonly rss_mb: number | null;
@@ -35,8 +35,12 @@ interface Standing {
 
 export interface Parked {
   readonly runs: number;
-  /** With no run at all, with all parked, of a worker started among them, and of that one when none is left. */
+  /**
+   * With no run at all; after as many runs that did not wait, at most a thousand; of another worker that has brought all to
+   * their wait; of one started among them; and of that one when none is left.
+   */
   readonly none: Standing;
+  readonly ordinary: Standing;
   readonly parked: Standing;
   readonly restarted: Standing;
   readonly done: Standing;
@@ -53,14 +57,12 @@ export interface Parked {
 /** Parks this many runs, and decides them all. */
 export async function measureParked(
   ground: Ground,
-  runs: number,
-  seconds: number,
+  { runs, settleMs, seconds }: { readonly runs: number; readonly settleMs: number; readonly seconds: number },
   progress: Progress,
 ): Promise<Parked> {
   progress.begin(`${runs} parked runs`);
   const room = await createRoom(ground, PARKED_DATABASE, null);
   const sql = await ground.connect(PARKED_DATABASE);
-  await sql.query(`UPDATE room_agents SET right_reply = 'hold'`);
   const startWorker = (): Promise<BenchProcess> =>
     ground.start('the worker of parked runs', WORKER_MAIN, {
       DATABASE_URL: ground.urlOf(PARKED_DATABASE, 'bench_worker'),
@@ -84,7 +86,8 @@ export async function measureParked(
     }
   };
   const stand = async (worker: BenchProcess): Promise<Standing> => {
-    await sleep(SETTLE_MS);
+    progress.at('waiting until it has done its afterwork, and given memory back');
+    await sleep(settleMs);
     const before = cpuMsOf(worker.pid);
     await sleep(seconds * 1_000);
     const after = cpuMsOf(worker.pid);
@@ -99,34 +102,46 @@ export async function measureParked(
 
   let worker = await startWorker();
   const none = await stand(worker);
-  for (let posted = 0; posted < runs; posted += BATCH) await room.postBatch(Math.min(BATCH, runs - posted));
+  const post = async (count: number): Promise<void> => {
+    for (let posted = 0; posted < count; posted += BATCH) await room.postBatch(Math.min(BATCH, count - posted));
+  };
+  const before = Math.min(runs, ORDINARY_LIMIT);
+  await post(before);
+  await untilCount('runs ended', `SELECT count(*)::int AS n FROM runs WHERE state = 'closed'`, before);
+  const ordinary = await stand(worker);
+  await worker.stop();
+
+  worker = await startWorker();
+  await sql.query(`UPDATE room_agents SET right_reply = 'hold'`);
+  await post(runs);
   await untilCount('runs parked', `SELECT count(*)::int AS n FROM runs WHERE parked_at IS NOT NULL`, runs);
   const parked = await stand(worker);
-  const before = await lookAt(ground, sql);
+  const parkedSample = await lookAt(ground, sql);
   await worker.stop();
   worker = await startWorker();
   const restarted = await stand(worker);
-  const after = await lookAt(ground, sql);
+  const restartedSample = await lookAt(ground, sql);
 
   const startedAt = performance.now();
   await decideAll(ground);
-  await untilCount('runs ended', `SELECT count(*)::int AS n FROM runs WHERE state = 'closed'`, runs);
+  await untilCount('runs ended', `SELECT count(*)::int AS n FROM runs WHERE state = 'closed'`, before + runs);
   const took = (performance.now() - startedAt) / 1_000;
   const done = await stand(worker);
   const { rows } = await sql.query<{ once: number; more: number }>(
     `SELECT count(*) FILTER (WHERE n = 1)::int AS once, count(*) FILTER (WHERE n > 1)::int AS more
-     FROM (SELECT count(*) AS n FROM messages WHERE run_id IS NOT NULL GROUP BY run_id) x`,
+     FROM (SELECT count(m.id) AS n FROM held_actions h JOIN messages m ON m.run_id = h.run_id GROUP BY h.run_id) x`,
   );
   await worker.stop();
   return {
     runs,
     none,
+    ordinary,
     parked,
     restarted,
     done,
-    pending_activities: before.activities,
-    timers: before.timers,
-    events_by_restart: after.events - before.events,
+    pending_activities: parkedSample.activities,
+    timers: parkedSample.timers,
+    events_by_restart: restartedSample.events - parkedSample.events,
     decided_and_done_seconds: round(took),
     carried_out: rows[0]?.once ?? 0,
     carried_out_twice: rows[0]?.more ?? 0,
@@ -138,7 +153,7 @@ async function lookAt(
   sql: Awaited<ReturnType<Ground['connect']>>,
 ): Promise<{ activities: number; timers: number; events: number }> {
   const { rows } = await sql.query<{ agent: string; message: string }>(
-    `SELECT agent_id AS agent, message_id AS message FROM runs ORDER BY id LIMIT ${SAMPLE}`,
+    `SELECT agent_id AS agent, message_id AS message FROM runs WHERE parked_at IS NOT NULL ORDER BY id LIMIT ${SAMPLE}`,
   );
   const seen = { activities: 0, timers: 0, events: 0 };
   for (const { agent, message } of rows) {

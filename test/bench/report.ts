@@ -172,7 +172,7 @@ export function printParked(parked: Parked, say: (line: string) => void): void {
   say(`${parked.runs} runs that wait for a yes, on one worker`);
   table(say, [
     ['worker', 'MB', 'connections', 'CPU ms/s'],
-    ...(['none', 'parked', 'restarted', 'done'] as const).map((when) => {
+    ...(['none', 'ordinary', 'parked', 'restarted', 'done'] as const).map((when) => {
       const { rss_mb, connections, worker_cpu } = parked[when];
       return [when, rss_mb ?? '-', connections, worker_cpu ?? '-'];
     }),

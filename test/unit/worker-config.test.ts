@@ -16,6 +16,14 @@ test('has a default for all but the database and the master keys', () => {
   });
 });
 
+test('keeps a place in the cache for as many runs as can be at work, and half as many more', () => {
+  const cached = (env: Record<string, string>) => readWorkerConfig({ ...NEEDED, ...env }).maxCachedRuns;
+  expect(cached({})).toBe(150);
+  expect(cached({ WORKER_MAX_ACTIVITIES: '1' })).toBe(10);
+  expect(cached({ WORKER_MAX_ACTIVITIES: '1000' })).toBe(1_500);
+  expect(cached({ WORKER_MAX_ACTIVITIES: '1000', WORKER_MAX_CACHED_RUNS: '20' })).toBe(20);
+});
+
 test('takes a time limit of up to an hour, and an expiry of up to 90 days', () => {
   const config = readWorkerConfig({ ...NEEDED, RUN_TIME_LIMIT_SECONDS: '3600', HOLD_EXPIRY_HOURS: '2160' });
   expect([config.timeouts.limitMs, config.holdExpiryMs]).toEqual([3_600_000, 90 * 24 * 3_600_000]);
