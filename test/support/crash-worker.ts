@@ -118,18 +118,28 @@ function windowsOf(activity: string, committed: number): { inside: string; commi
   return null;
 }
 
+/** A claim that is not as simple as most comes in a second transaction, and the first has written nothing. */
+async function hasClaim(tx: Tx, workflowId: string): Promise<boolean> {
+  const rows = await tx.$queryRaw<unknown[]>`SELECT 1 AS found FROM agent_run_locks WHERE workflow_id = ${workflowId}`;
+  return rows.length > 0;
+}
+
 function watchTransactions(db: Db, pass: Pass, cutWhenDue: CutWhenDue | null): Db {
   const commits = new WeakMap<Context, number>();
   const transact = async <T>(work: (tx: Tx) => Promise<T>, options?: object): Promise<T> => {
     const { activity, workflowId, context } = inActivity();
     const committed = commits.get(context) ?? 0;
     const windows = windowsOf(activity, committed);
+    let counts = true;
     const result = await db.$transaction(async (tx) => {
       const worked = await work(tx);
+      counts = activity !== 'claimMessage' || (await hasClaim(tx, workflowId));
+      if (!counts) return worked;
       if (windows) await pass(`${activity}:${windows.inside}`, workflowId);
       await cutWhenDue?.(tx, workflowId, { activity, transaction: committed + 1 });
       return worked;
     }, options);
+    if (!counts) return result;
     commits.set(context, committed + 1);
     if (windows) await pass(`${activity}:${windows.committed}`, workflowId);
     return result;
