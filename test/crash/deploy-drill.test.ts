@@ -99,7 +99,9 @@ function ignoreTransient(error: unknown): void {
 /** Fails if anything of these runs is there twice or is not in the ledger, and returns them. */
 async function expectNothingTwice({ world, messageIds }: Drill) {
   const { db } = world;
-  const runs = await db.run.findMany({ include: { claim: true, requests: true, steps: true } });
+  const runs = await db.run.findMany({
+    include: { claim: true, requests: { orderBy: { number: 'asc' } }, steps: true },
+  });
   expect(runs.map((run) => run.messageId).sort()).toEqual([...messageIds].sort());
   expect(messageIds.length).toBeGreaterThanOrEqual(MESSAGES);
   expect(await db.agentRunLock.count()).toBe(messageIds.length);

@@ -63,7 +63,10 @@ async function expectEnded(it: OperatorCase, ending: Ending, effects: Effects): 
 async function snapshot({ messageId, room }: OperatorCase): Promise<unknown> {
   const { db } = world;
   return {
-    run: await db.run.findFirstOrThrow({ where: { messageId }, include: { steps: true, requests: true } }),
+    run: await db.run.findFirstOrThrow({
+      where: { messageId },
+      include: { steps: true, requests: { orderBy: { number: 'asc' } } },
+    }),
     events: await db.roomEvent.findMany({ where: { roomId: room.id }, orderBy: { seq: 'asc' } }),
   };
 }

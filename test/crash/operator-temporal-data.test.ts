@@ -80,7 +80,10 @@ async function deliver(): Promise<void> {
 /** Everything that the ledger and the room say of a case. */
 async function snapshot({ messageId, room }: OperatorCase): Promise<unknown> {
   const { db } = world;
-  const run = await db.run.findFirstOrThrow({ where: { messageId }, include: { steps: true, requests: true } });
+  const run = await db.run.findFirstOrThrow({
+    where: { messageId },
+    include: { steps: true, requests: { orderBy: { number: 'asc' } } },
+  });
   const events = await db.roomEvent.findMany({ where: { roomId: room.id }, orderBy: { seq: 'asc' } });
   return { run, events, effects: await countEffects(db, run.id) };
 }

@@ -102,7 +102,7 @@ test(
 
     // A request that was claimed and not sent may still be sent, by nobody else and to no effect.
     expect(model.requests.length).toBeLessThanOrEqual(requests + 2 * ON_CRASH.length);
-    const runs = await world.db.run.findMany({ include: { requests: true, claim: true } });
+    const runs = await world.db.run.findMany({ include: { requests: { orderBy: { number: 'asc' } }, claim: true } });
     for (const run of runs) {
       expect(['replied', 'partial', 'failed', 'refused']).toContain(run.ending);
       expect(run.requests.length).toBeLessThanOrEqual(MODEL_REQUESTS_LIMIT);

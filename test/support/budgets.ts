@@ -29,7 +29,7 @@ export async function budgetViolations(db: Db): Promise<string[]> {
     if (tokensPerDay !== null && n > Number(tokensPerDay)) found.push(`${id} counts ${n} of ${tokensPerDay}`);
   }
   const wakes = await db.wake.findMany({ include: { reservation: true } });
-  const runs = await db.run.findMany({ include: { requests: true } });
+  const runs = await db.run.findMany({ include: { requests: { orderBy: { number: 'asc' } } } });
   for (const wake of wakes) {
     const agent = agents.find(({ id }) => id === wake.agentId);
     const company = companies.find(({ id }) => id === wake.companyId);

@@ -35,7 +35,11 @@ export async function closedRun(db: Db, messageId: string, agentId?: string, tim
   const where = { messageId, state: 'closed', ...(agentId === undefined ? {} : { agentId }) };
   return until(
     `the run of ${messageId} to close`,
-    () => db.run.findFirst({ where, include: { steps: { orderBy: { position: 'asc' } }, requests: true } }),
+    () =>
+      db.run.findFirst({
+        where,
+        include: { steps: { orderBy: { position: 'asc' } }, requests: { orderBy: { number: 'asc' } } },
+      }),
     timeoutMs,
   );
 }
