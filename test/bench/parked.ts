@@ -19,8 +19,11 @@ import { cpuMsOf } from './cpu';
 const WORKER_MAIN = join(__dirname, '..', '..', 'worker', 'main.js');
 const TASK_QUEUE = 'bench-parked';
 const BATCH = 50;
-/** So small a heap that what nobody needs any more is soon collected: left to itself, Node lets hundreds of megabytes of it lie. */
-const SMALL_HEAP = '--max-old-space-size=80 --max-semi-space-size=4';
+/**
+ * What nobody needs any more is soon collected and given back: left to itself, Node lets hundreds of megabytes of it lie, and
+ * glibc, with an arena a thread, tens more. Memory is then what is held, and no more.
+ */
+const NO_GARBAGE = { NODE_OPTIONS: '--max-old-space-size=80 --max-semi-space-size=4', MALLOC_ARENA_MAX: '1' };
 /** Of runs that do not wait: a worker has grown to what it will be long before. */
 const ORDINARY_LIMIT = 1_000;
 /** Executions that are looked at one by one, for what they hold in Temporal. */
@@ -70,7 +73,7 @@ export async function measureParked(
       DATABASE_URL: ground.urlOf(PARKED_DATABASE, 'bench_worker'),
       TASK_QUEUE,
       WORKER_PORT: '0',
-      NODE_OPTIONS: SMALL_HEAP,
+      ...NO_GARBAGE,
     });
   const count = async (query: string): Promise<number> => {
     const { rows } = await sql.query<{ n: number }>(query);
