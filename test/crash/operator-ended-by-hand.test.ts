@@ -3,7 +3,7 @@
 
 import { randomUUID } from 'node:crypto';
 import { caseOpener, NOTHING, ONCE, type Effects, type OpenCase, type OperatorCase } from '../support/operator-cases';
-import { operatorHands, type OperatorHands } from '../support/operator-hands';
+import { operatorHands, type OperatorHands, type Target } from '../support/operator-hands';
 import { startOperatorWorker, type OperatorWorker, type Stand } from '../support/operator-worker';
 import { waitForNothingHeld } from '../support/ledger';
 import { until } from '../support/runs';
@@ -21,6 +21,12 @@ interface Case {
   readonly hand: (typeof HANDS)[number];
   readonly ending: Ending;
   readonly effects: Effects;
+}
+
+/** A run at its place, and the attempt that stands there. */
+interface Opened {
+  readonly it: OperatorCase;
+  readonly stand: Stand | null;
 }
 
 const CASES: readonly Case[] = WHERE.flatMap((where) =>
@@ -42,7 +48,11 @@ let world: World;
 let worker: OperatorWorker;
 let hands: OperatorHands;
 let openCase: OpenCase;
-const opened = new Map<Case, { it: OperatorCase; stand: Stand | null }>();
+/**
+ * The cases whose executions are deleted, which is done at once since one takes as long as all. The others are opened by
+ * their tests: an attempt that stands through all that time could be given up before its operator comes.
+ */
+const deleted = new Map<Case, Opened>();
 /** What an operator is told who wants to end what has ended. */
 const refusals: unknown[] = [];
 
@@ -53,28 +63,8 @@ beforeAll(async () => {
   hands = operatorHands(worker.client);
   openCase = caseOpener(world, model);
 
-  const openAll = async (of: readonly Case[]): Promise<void> => {
-    for (const each of of) {
-      const it = await openCase(each.where === 'asking' ? { answers: [answer.hold('too late')] } : {});
-      const stands = each.where === 'before' || each.where === 'after';
-      const stand = stands ? worker.stand(it.room.agent.id, 'postReply', each.where) : null;
-      opened.set(each, { it, stand });
-    }
-  };
-  await openAll(CASES.filter(({ where }) => where === 'unclaimed'));
-  const taskQueue = `nobody-${randomUUID()}`;
-  await dispatchOnce({ db: world.db, client: worker.client, taskQueue, onStartFailed: () => undefined });
-  await openAll(CASES.filter(({ where }) => where !== 'unclaimed'));
-  await worker.dispatch();
-  await Promise.all(
-    CASES.map(async (each) => {
-      const { it, stand } = caseOf(each);
-      if (each.where === 'asking') await until('the request to arrive', async () => it.requests().length === 1);
-      if (each.where === 'closed') await hands.result(it.target);
-      await stand?.reached;
-      await applyHand(each);
-    }),
-  );
+  for (const each of CASES.filter(({ hand }) => hand === 'deleted')) deleted.set(each, await open(each));
+  await Promise.all([...deleted].map(([each, { it }]) => applyHand(each, it.target)));
 }, DELETED_MS + 60_000);
 afterAll(async () => {
   await worker.stop();
@@ -83,13 +73,24 @@ afterAll(async () => {
   await model.stop();
 });
 
-function caseOf(each: Case): { it: OperatorCase; stand: Stand | null } {
-  return opened.get(each) as { it: OperatorCase; stand: Stand | null };
+/** A run where this case wants it. One at a time: a pass of the dispatcher takes every wake there is. */
+async function open({ where }: Case): Promise<Opened> {
+  const it = await openCase(where === 'asking' ? { answers: [answer.hold('too late')] } : {});
+  const stand = where === 'before' || where === 'after' ? worker.stand(it.room.agent.id, 'postReply', where) : null;
+  await (where === 'unclaimed' ? dispatchToNobody() : worker.dispatch());
+  if (where === 'asking') await until('the request to arrive', async () => it.requests().length === 1);
+  if (where === 'closed') await hands.result(it.target);
+  await stand?.reached;
+  return { it, stand };
 }
 
-async function applyHand(each: Case): Promise<void> {
-  const { where, hand } = each;
-  const { target } = caseOf(each).it;
+/** To a queue that no worker has: what is started stays unclaimed. */
+async function dispatchToNobody(): Promise<void> {
+  const taskQueue = `nobody-${randomUUID()}`;
+  await dispatchOnce({ db: world.db, client: worker.client, taskQueue, onStartFailed: () => undefined });
+}
+
+async function applyHand({ where, hand }: Case, target: Target): Promise<void> {
   const ending = (work: Promise<unknown>) =>
     where === 'closed' ? work.catch((error: unknown) => refusals.push(error)) : work;
   switch (hand) {
@@ -109,7 +110,8 @@ async function applyHand(each: Case): Promise<void> {
 }
 
 test.each(CASES)('$where and $hand, then started again by hand: $ending, and nothing twice', async (each) => {
-  const { it, stand } = caseOf(each);
+  const { it, stand } = deleted.get(each) ?? (await open(each));
+  if (!deleted.has(each)) await applyHand(each, it.target);
   const input = { agent: it.room.agent.id, message: it.messageId };
   const cancels = each.hand === 'cancelled' && each.ending === 'cancelled';
   // The execution is told, and sees to its own ending.
@@ -162,8 +164,7 @@ test('an attempt that goes on after its execution was terminated, and before any
 
 test('a wake whose execution was terminated and that was ended as lost stays so when it is started by hand', async () => {
   const it = await openCase();
-  const taskQueue = `nobody-${randomUUID()}`;
-  await dispatchOnce({ db: world.db, client: worker.client, taskQueue, onStartFailed: () => undefined });
+  await dispatchToNobody();
   await hands.terminate(it.target);
   await worker.reconcile();
   const run = await it.closed();
