@@ -77,6 +77,7 @@ export function layLanes(timeline: Pick<Timeline, 'data' | 'state'>, now?: numbe
         break;
       case 'goes_on':
         close(move.key, at, { tone: 'waiting', says });
+        close(move.next, at, { tone: 'waiting', says: 'then anew' });
         opened.set(move.next, { lane: move.lane, from: at, tone: move.tone, says });
         break;
     }

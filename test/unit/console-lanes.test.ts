@@ -52,6 +52,14 @@ test('a worker that died inside a step leaves an attempt that ends badly, beside
   expect(attempts.map(({ tone }) => tone)).toEqual(['bad', 'good']);
 });
 
+test('two attempts that began, of which the first has no end, are two spans', () => {
+  const data = [event(0, 'activityTaskStarted', 5), event(20, 'activityTaskStarted', 5)];
+  expect(drawn(data)).toEqual([
+    ['attempts', 'waiting', 0, 20, false],
+    ['attempts', 'waiting', 20, 20, true],
+  ]);
+});
+
 test('a failed request, the wait after it and the next are told apart', () => {
   const data = [
     entry(0, 'request', { request: 1, outcome: 'in_flight' }),
