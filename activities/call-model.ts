@@ -6,8 +6,9 @@ import { Transient } from '../prisma/store/errors';
 import {
   claimRequest,
   endRequest,
-  type RequestClaim,
+  type ModelTarget,
   type RequestResult,
+  type RequestToSend,
   type StoredReply,
 } from '../prisma/store/model-requests';
 import { modelKeyBinding } from '../prisma/store/model-keys';
@@ -15,7 +16,7 @@ import { FAILURE, type ModelCallResult } from '../workflows/contract';
 import { declaredKinds, planSteps, stepsToHold } from '../workflows/policy/steps';
 import { renderContext } from './context/render';
 import { currentExecution, type ActivityDeps } from './deps';
-import type { ModelAnswer } from './model/provider';
+import { writeRequest, type ModelAnswer, type ModelEndpoint, type WrittenRequest } from './model/provider';
 
 /** What is left of an attempt's time for recording the answer, and how long after a failure it is tried again. */
 const RECORDING_MS = 2_000;
@@ -25,8 +26,6 @@ const RECORD_AGAIN_MS = 250;
 export function heartbeatEveryMs(heartbeatMs: number): number {
   return Math.max(100, heartbeatMs / 3);
 }
-
-type ToSend = Extract<RequestClaim, { kind: 'send' }>;
 
 /**
  * Waits before requests 2 and 3 where the provider names none. A number of Temporal's own could not say this: its
@@ -43,7 +42,16 @@ export function createCallModel(deps: ActivityDeps) {
   const call = async (run: string): Promise<ModelCallResult> => {
     const execution = currentExecution();
     const giveUpAt = Date.now() + timeLeft();
-    const claim = await claimRequest(deps.db, execution, run, (view) => renderContext(view, deps.contextTokens));
+    let written = null as WrittenRequest | null;
+    const claim = await claimRequest(
+      deps.db,
+      execution,
+      run,
+      (view) => renderContext(view, deps.contextTokens),
+      (toSend) => {
+        written = write(toSend);
+      },
+    );
     switch (claim.kind) {
       case 'reply':
         return replied(claim);
@@ -54,7 +62,7 @@ export function createCallModel(deps: ActivityDeps) {
       case 'send':
         break;
     }
-    const answer = await ask(deps, claim, giveUpAt - RECORDING_MS);
+    const answer = await ask(deps, claim, written ?? write(claim), giveUpAt - RECORDING_MS);
     const record = recordOf(answer);
     // The answer is paid for: while Postgres is away and there is time, it is not thrown away for a second request.
     const stored = await whilePostgresIsAway(giveUpAt - RECORD_AGAIN_MS, () =>
@@ -85,7 +93,7 @@ async function whilePostgresIsAway<T>(until: number, work: () => Promise<T>): Pr
   }
 }
 
-function conclude(answer: ModelAnswer, claim: ToSend): ModelCallResult {
+function conclude(answer: ModelAnswer, claim: RequestToSend): ModelCallResult {
   switch (answer.kind) {
     case 'retry': {
       if (claim.number >= claim.limit) return { status: 'settled' };
@@ -107,24 +115,38 @@ function conclude(answer: ModelAnswer, claim: ToSend): ModelCallResult {
   }
 }
 
+/** The request as it would be sent, or null where there is no model or no key to send it with. Sends nothing. */
+function write({ target, context }: RequestToSend): WrittenRequest | null {
+  const endpoint = endpointOf(target);
+  return endpoint && writeRequest(endpoint, context);
+}
+
+function endpointOf({ protocol, baseUrl, model, ownerSupplied }: ModelTarget): ModelEndpoint | null {
+  return protocol === null || baseUrl === null || model === null ? null : { protocol, baseUrl, model, ownerSupplied };
+}
+
 // Everything that the key passes through is in this function and in the provider's folder.
-async function ask(deps: ActivityDeps, claim: ToSend, answerBy: number): Promise<ModelAnswer> {
-  const { target, context } = claim;
+async function ask(
+  deps: ActivityDeps,
+  { target }: RequestToSend,
+  written: WrittenRequest | null,
+  answerBy: number,
+): Promise<ModelAnswer> {
   // No fault of the key's, which other agents may share.
   if (target.model === null) return { kind: 'refused', code: 'unknown_model', status: null, providerCode: null };
-  if (target.keyId === null || target.protocol === null || target.baseUrl === null || target.sealedSecret === null) {
+  const { keyId, baseUrl, sealedSecret } = target;
+  if (written === null || keyId === null || baseUrl === null || sealedSecret === null) {
     return { kind: 'refused', code: 'key_rejected', status: null, providerCode: null };
   }
   let apiKey: string;
   try {
-    apiKey = deps.secretBox.open(target.sealedSecret, modelKeyBinding(target.keyId, target.baseUrl));
+    apiKey = deps.secretBox.open(sealedSecret, modelKeyBinding(keyId, baseUrl));
   } catch (error) {
     if (error instanceof SecretBoxError)
       throw ApplicationFailure.create({ type: FAILURE.bug, message: error.message, nonRetryable: true });
     throw error;
   }
-  const { protocol, baseUrl, model, ownerSupplied } = target;
-  return deps.requestReply({ protocol, baseUrl, apiKey, model, ownerSupplied }, context, {
+  return deps.requestReply(written, apiKey, {
     signal: Context.current().cancellationSignal,
     timeoutMs: Math.max(1, answerBy - Date.now()),
     allowedHosts: deps.allowedModelHosts,

@@ -5,7 +5,7 @@ import { SecretBoxError } from '../prisma/secret-box';
 import type { KeyTestResult, TakenKeyTest } from '../prisma/store/model-key-tests';
 import { modelKeyBinding } from '../prisma/store/model-keys';
 import type { ActivityDeps } from './deps';
-import type { ModelAnswer, ModelPrompt } from './model/provider';
+import { writeRequest, type ModelAnswer, type ModelPrompt } from './model/provider';
 
 /** A person waits for the verdict, and a provider needs seconds for one word. */
 const ANSWER_MS = 30_000;
@@ -33,7 +33,8 @@ export async function testModelKey(
     return { state: 'failed', code: 'cannot_open', httpStatus: null };
   }
   const { protocol, baseUrl, model, ownerSupplied } = test;
-  const answer = await deps.requestReply({ protocol, baseUrl, apiKey, model, ownerSupplied }, PROMPT, {
+  const request = writeRequest({ protocol, baseUrl, model, ownerSupplied }, PROMPT);
+  const answer = await deps.requestReply(request, apiKey, {
     signal,
     timeoutMs: ANSWER_MS,
     allowedHosts: deps.allowedModelHosts,

@@ -15,7 +15,7 @@ export interface WorkerMetrics {
   /** The same activities, counted. */
   countActivities(activities: Activities): Activities;
   /** The same request, counted with the tokens that its answer names. */
-  countRequests(request: ActivityDeps['requestReply']): ActivityDeps['requestReply'];
+  countRequests(requestReply: ActivityDeps['requestReply']): ActivityDeps['requestReply'];
   /** Nothing is counted any more. */
   stop(): void;
 }
@@ -108,16 +108,18 @@ export function createWorkerMetrics(db: Db): WorkerMetrics {
         },
       };
     },
-    countRequests: (request) => async (endpoint, prompt, options) => {
-      const answer = await request(endpoint, prompt, options);
-      const { protocol } = endpoint;
-      requests.inc({ protocol, outcome: answer.kind });
-      if (answer.kind === 'reply' || answer.kind === 'failed') {
-        tokens.inc({ protocol, direction: 'input' }, answer.usage.inputTokens ?? 0);
-        tokens.inc({ protocol, direction: 'output' }, answer.usage.outputTokens ?? 0);
-      }
-      return answer;
-    },
+    countRequests:
+      (requestReply) =>
+      async (request, ...rest) => {
+        const answer = await requestReply(request, ...rest);
+        const { protocol } = request.endpoint;
+        requests.inc({ protocol, outcome: answer.kind });
+        if (answer.kind === 'reply' || answer.kind === 'failed') {
+          tokens.inc({ protocol, direction: 'input' }, answer.usage.inputTokens ?? 0);
+          tokens.inc({ protocol, direction: 'output' }, answer.usage.outputTokens ?? 0);
+        }
+        return answer;
+      },
     stop,
   };
 }

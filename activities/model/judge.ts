@@ -32,9 +32,8 @@ export type ModelAnswer =
   /** By our own signal, not by the time limit. */
   | { kind: 'aborted' };
 
-/** What the door saw. */
+/** What was seen of an exchange. */
 export type Seen =
-  | { kind: 'nothing' }
   | { kind: 'exchange'; exchange: Exchange }
   | { kind: 'envelope'; envelope: Envelope; status: number }
   | { kind: 'verdict'; verdict: Verdict; exchange: Exchange; facts: ErrorFacts };
@@ -62,9 +61,6 @@ const UNREADABLE = { kind: 'retry', code: 'unreadable_answer' } as const satisfi
 /** What it means. `text` is what the SDK read in the envelope, null when it could not; `key` is what must not come back. */
 export function judge(seen: Seen, text: string | null, key: string): ModelAnswer {
   switch (seen.kind) {
-    // The SDK refused to build the request.
-    case 'nothing':
-      return { kind: 'refused', code: 'malformed_request', status: null, providerCode: null };
     case 'exchange':
       return judgeExchange(seen.exchange);
     case 'verdict':

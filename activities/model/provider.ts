@@ -8,8 +8,8 @@ import { calledBase, cleanModelKey, normalizeBaseUrl, type ModelProtocol } from 
 import type { RefusalCode } from '../../workflows/contract';
 import { anthropicMessages } from './anthropic-messages';
 import { chatCompletions } from './chat-completions';
-import { exchangeOnce, type ExchangeRules } from './exchange';
-import { judge, look, type ModelAnswer, type Seen } from './judge';
+import { exchangeOnce, type ExchangeRequest } from './exchange';
+import { judge, look, type ModelAnswer } from './judge';
 import { openaiResponses } from './openai-responses';
 import { cleanText } from './reply-text';
 import type { SdkModel, WireFormat } from './wire-format';
@@ -21,7 +21,6 @@ globalThis.AI_SDK_LOG_WARNINGS = false;
 
 export interface ModelEndpoint {
   baseUrl: string;
-  apiKey: string;
   protocol: ModelProtocol;
   model: string;
   /** An address of the owner's own, which may not reach into our network. */
@@ -42,38 +41,103 @@ export interface RequestOptions {
   allowedHosts?: readonly string[];
 }
 
+/** A request that is ready to be sent, but for the key. Whoever drops it has sent nothing and leaves nothing open. */
+export interface WrittenRequest {
+  readonly endpoint: ModelEndpoint;
+  /** The endpoint's address, normalised. Null: it is none. */
+  readonly url: string | null;
+  /** Null: the SDK could make no request of it. */
+  readonly post: Promise<ExchangeRequest | null>;
+  /** The text that the SDK reads out of the provider's answer, or null. */
+  read(answer: Response): Promise<string | null>;
+}
+
 const WIRE_FORMATS: Readonly<Record<ModelProtocol, WireFormat>> = {
   openai_compatible: chatCompletions,
   openai: openaiResponses,
   anthropic: anthropicMessages,
 };
 
+/** Has the SDK write the request down, as far as the moment in which it would send it. Touches no network. */
+export function writeRequest(endpoint: ModelEndpoint, prompt: ModelPrompt): WrittenRequest {
+  let wrote = (_post: ExchangeRequest | null): void => {};
+  const post = new Promise<ExchangeRequest | null>((resolve) => {
+    wrote = resolve;
+  });
+  let answered = (_answer: Response): void => {};
+  const answer = new Promise<Response>((resolve) => {
+    answered = resolve;
+  });
+  let used = false;
+  const door: typeof fetch = async (url, init) => {
+    if (used) throw new Error('one request per call');
+    used = true;
+    wrote({
+      url: url instanceof Request ? url.url : String(url),
+      headers: Object.fromEntries(new Headers(init?.headers)),
+      body: typeof init?.body === 'string' ? init.body : '',
+    });
+    return answer;
+  };
+  const base = normalizeBaseUrl(endpoint.baseUrl, endpoint.protocol);
+  const url = base.ok ? base.url : null;
+  const text = generate(url, endpoint, prompt, door);
+  // It may have failed before it came to its door.
+  void text.then(() => wrote(null));
+  return {
+    endpoint,
+    url,
+    post,
+    read: (given) => {
+      answered(given);
+      return text;
+    },
+  };
+}
+
 /**
- * Sends one request, or none when the endpoint itself is unusable, never two, and says what came of it.
+ * Sends this request, or nothing when its endpoint is unusable, never twice, and says what came of it.
  * Never rejects for anything a provider does, and nothing it returns but the reply holds a text of the provider.
  */
 export async function requestReply(
-  endpoint: ModelEndpoint,
-  prompt: ModelPrompt,
+  request: WrittenRequest,
+  apiKey: string,
   options: RequestOptions,
 ): Promise<ModelAnswer> {
-  const url = normalizeBaseUrl(endpoint.baseUrl, endpoint.protocol);
-  if (!url.ok) return unsent('address_refused');
-  const { allowedHosts = [] } = options;
-  const isGuarded = endpoint.ownerSupplied && !isAllowedHost(url.url, allowedHosts);
+  const { endpoint, url } = request;
+  if (url === null) return unsent('address_refused');
+  const { allowedHosts = [], ...rules } = options;
+  const isGuarded = endpoint.ownerSupplied && !isAllowedHost(url, allowedHosts);
   // The door asks this too; what is in the database may have come another way, or be older than the allow-list.
-  if (isGuarded && refuseOwnerAddress(url.url, allowedHosts) !== null) return unsent('address_refused');
-  const key = cleanModelKey(endpoint.apiKey);
+  if (isGuarded && refuseOwnerAddress(url, allowedHosts) !== null) return unsent('address_refused');
+  const key = cleanModelKey(apiKey);
   if (!key.ok) return unsent('key_rejected');
 
+  const post = await request.post;
+  if (post === null) return unsent('malformed_request');
   const format = WIRE_FORMATS[endpoint.protocol];
-  const door = openDoor(format, key.key, { ...options, ...(isGuarded ? { allowsAddress: isPublicAddress } : {}) });
-  let text: string | null;
+  // The key is put in here, behind the SDK.
+  const headers = { ...post.headers, ...format.keyHeader(key.key) };
+  const guarded = isGuarded ? { ...rules, allowsAddress: isPublicAddress } : rules;
+  const seen = look(await exchangeOnce({ ...post, headers }, guarded), format);
+  if (seen.kind !== 'envelope') return judge(seen, null, key.key);
+  const answer = new Response(seen.envelope.mendedBody, { headers: { 'content-type': 'application/json' } });
+  return judge(seen, await request.read(answer), key.key);
+}
+
+/** What the SDK makes of the answer that it is handed at `door`, its only way out. Never rejects. */
+async function generate(
+  url: string | null,
+  endpoint: ModelEndpoint,
+  prompt: ModelPrompt,
+  door: typeof fetch,
+): Promise<string | null> {
+  if (url === null) return null;
   try {
-    const model = modelAt(calledBase(url.url, endpoint.protocol), endpoint);
-    const generated = await doors.run(door.fetch, () =>
+    const model = modelAt(calledBase(url, endpoint.protocol), endpoint);
+    const generated = await doors.run(door, () =>
       model.doGenerate({
-        ...format.askFor(endpoint.model),
+        ...WIRE_FORMATS[endpoint.protocol].askFor(endpoint.model),
         prompt: [
           // Half a surrogate pair, left by a cut somewhere, makes a body that strict servers refuse.
           { role: 'system', content: cleanText(prompt.system) },
@@ -82,12 +146,11 @@ export async function requestReply(
         ...(endpoint.maxOutputTokens === undefined ? {} : { maxOutputTokens: endpoint.maxOutputTokens }),
       }),
     );
-    text = generated.content.map((part) => (part.type === 'text' ? part.text : '')).join('');
+    return generated.content.map((part) => (part.type === 'text' ? part.text : '')).join('');
   } catch {
-    // The SDK's error holds the request and the answer; what the door saw says all that is needed.
-    text = null;
+    // The SDK's error holds the request and the answer; what was seen of the answer says all that is needed.
+    return null;
   }
-  return judge(door.seen(), text, key.key);
 }
 
 function unsent(code: RefusalCode): ModelAnswer {
@@ -116,31 +179,4 @@ function modelAt(baseURL: string, { protocol, model: name }: Pick<ModelEndpoint,
   if (models.size >= MODELS_LIMIT) models.clear();
   models.set(place, model);
   return model;
-}
-
-/**
- * The SDK's only way out: a `fetch` that goes through once, keeps what it saw, and hands the SDK an answer only when
- * there is one that it can read. The key is put in here, behind the SDK.
- */
-function openDoor(format: WireFormat, key: string, rules: ExchangeRules): { fetch: typeof fetch; seen: () => Seen } {
-  let seen: Seen = { kind: 'nothing' };
-  let used = false;
-  return {
-    seen: () => seen,
-    fetch: async (url, init) => {
-      if (used) throw new Error('one request per call');
-      used = true;
-      const exchange = await exchangeOnce(
-        {
-          url: url instanceof Request ? url.url : String(url),
-          headers: { ...Object.fromEntries(new Headers(init?.headers)), ...format.keyHeader(key) },
-          body: typeof init?.body === 'string' ? init.body : '',
-        },
-        rules,
-      );
-      seen = look(exchange, format);
-      if (seen.kind !== 'envelope') throw new Error('no answer');
-      return new Response(seen.envelope.mendedBody, { headers: { 'content-type': 'application/json' } });
-    },
-  };
 }

@@ -61,6 +61,8 @@ export type RequestClaim =
   /** The agent is no longer in the room: the run was closed. */
   | { readonly kind: 'closed'; readonly ending: Ending };
 
+export type RequestToSend = Extract<RequestClaim, { kind: 'send' }>;
+
 /** How a request ended, as the ledger holds it. */
 export interface RequestResult {
   readonly outcome: 'answered' | 'retry' | 'busy' | 'refused' | 'failed' | 'aborted';
@@ -76,7 +78,8 @@ export interface RequestResult {
 /**
  * Claims the right to send one model request through the fence, and stores the context that all requests of the run send.
  *
- * An earlier request that nobody answered reads `unknown` from here on, and counts.
+ * An earlier request that nobody answered reads `unknown` from here on, and counts. `meanwhile` is told of the request that
+ * may be sent once this has resolved to it, so that it can be made ready while the claim commits; it must not throw.
  * @throws Fenced, Transient
  */
 export async function claimRequest(
@@ -84,6 +87,7 @@ export async function claimRequest(
   execution: Execution,
   runId: string,
   render: (view: RoomView) => { context: RenderedContext; manifest: Record<string, unknown> },
+  meanwhile?: (request: RequestToSend) => void,
 ): Promise<RequestClaim> {
   const claim = await inSqlTransaction(db, async (tx): Promise<RequestClaim | 'not_mine'> => {
     await lockOwnRunAndPlace(tx, execution, runId);
@@ -124,7 +128,10 @@ export async function claimRequest(
         WHERE id = ${runId}
       )
       INSERT INTO model_requests (run_id, number) VALUES (${runId}, ${number})`;
-    return { kind: 'send', number, limit, target, context };
+    const request: RequestToSend = { kind: 'send', number, limit, target, context };
+    // After the turn in which COMMIT is sent, and before its answer can be read.
+    if (meanwhile) setImmediate(meanwhile, request);
+    return request;
   });
   return claim === 'not_mine' ? refuseStranger(db, runId) : claim;
 }

@@ -6,6 +6,7 @@ import { createClaimMessage } from '../../activities/claim';
 import { createCloseRun } from '../../activities/close';
 import { renderContext } from '../../activities/context/render';
 import { currentExecution, type ActivityDeps } from '../../activities/deps';
+import { writeRequest } from '../../activities/model/provider';
 import { insertStep } from '../../prisma/store/closing';
 import { RoomDraft } from '../../prisma/store/draft';
 import { Fenced } from '../../prisma/store/errors';
@@ -67,14 +68,11 @@ export function createSevenActivities(deps: ActivityDeps) {
       if (!target) throw new Error('no model to ask');
       const { model, baseUrl, context } = target;
       const apiKey = deps.secretBox.open(target.sealedSecret, modelKeyBinding(target.keyId, baseUrl));
-      const answer = await deps.requestReply(
-        { protocol: 'openai_compatible', baseUrl, apiKey, model, ownerSupplied: false },
-        context,
-        {
-          signal: Context.current().cancellationSignal,
-          timeoutMs: 8_000,
-        },
-      );
+      const request = writeRequest({ protocol: 'openai_compatible', baseUrl, model, ownerSupplied: false }, context);
+      const answer = await deps.requestReply(request, apiKey, {
+        signal: Context.current().cancellationSignal,
+        timeoutMs: 8_000,
+      });
       if (answer.kind !== 'reply') throw new Error(`the model did not reply: ${answer.kind}`);
       return {
         ...answer.usage,

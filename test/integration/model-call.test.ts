@@ -1,7 +1,7 @@
 // One request to a model over real HTTP, in every wire format: what is sent, and what becomes of answers that arrive.
 // Answers that fail the request are in model-call-failures.test.ts, what only one format knows in model-call-formats.test.ts.
 
-import type { ModelAnswer } from '../../activities/model/provider';
+import { requestReply, type ModelAnswer, type WrittenRequest } from '../../activities/model/provider';
 import { bodyOf } from '../support/scripted-answers';
 import { KEY, useModelCalls } from '../support/model-calls';
 import { answer, startScriptedModel, type ScriptedAnswer } from '../support/scripted-model-server';
@@ -52,6 +52,25 @@ describe.each(ALL_FORMATS)('%s', (format) => {
       await calls.call({ prompt: { system: 'a\uD83D', user: '\uDE80b\0 🚀' } });
       expect(calls.model.requests[0]?.textOf('system')).toBe('a\uFFFD');
       expect(calls.model.requests[0]?.textOf('user')).toBe('\uFFFDb\uFFFD 🚀');
+    });
+
+    test('is written without a connection, and of two that are written only the one that is sent is seen', async () => {
+      const [dropped, sent] = ['never sent', 'sent'].map((user) =>
+        calls.write({ prompt: { system: 'Be brief.', user } }),
+      );
+      expect((await dropped?.post)?.body).toContain('never sent');
+      expect((await sent?.post)?.body).not.toContain(KEY);
+      expect(calls.model.connections).toBe(0);
+      calls.model.script(answer.reply('ok'));
+      const options = { signal: new AbortController().signal, timeoutMs: 5_000 };
+      expect(await requestReply(sent as WrittenRequest, KEY, options)).toEqual(replied('ok'));
+      expect(calls.model.requests.map((request) => request.textOf('user'))).toEqual(['sent']);
+    });
+
+    test('that can not be written is refused, and nothing is sent', async () => {
+      const came = await calls.call({ prompt: { system: 'Be brief.', user: undefined as unknown as string } });
+      expect(came).toEqual({ kind: 'refused', code: 'malformed_request', status: null, providerCode: null });
+      expect(calls.model.connections).toBe(0);
     });
 
     test.each(['', '/', '/v1', '/v1/', path])('reaches the one right path from the base URL "host%s"', async (end) => {

@@ -6,7 +6,13 @@ import { Prisma } from '../../prisma/generated/client';
 import { newId } from '../../prisma/store/ids';
 import { stageMemory } from '../../prisma/store/memory';
 import { modelKeyBinding } from '../../prisma/store/model-keys';
-import { claimRequest, endRequest, type RequestClaim, type RequestResult } from '../../prisma/store/model-requests';
+import {
+  claimRequest,
+  endRequest,
+  type RequestClaim,
+  type RequestResult,
+  type RequestToSend,
+} from '../../prisma/store/model-requests';
 import { roomView } from '../../prisma/store/room-view';
 import { closeRun } from '../../prisma/store/runs';
 import { inTransaction } from '../../prisma/store/transaction';
@@ -20,15 +26,13 @@ beforeAll(async () => {
 });
 afterAll(() => world.close());
 
-type Sent = Extract<RequestClaim, { kind: 'send' }>;
-
 const ask = (run: OpenRun, execution = run.execution) => claimRequest(world.db, execution, run.id, renderContext);
-async function send(run: OpenRun): Promise<Sent> {
+async function send(run: OpenRun): Promise<RequestToSend> {
   const claim = await ask(run);
   if (claim.kind !== 'send') throw new Error(`not to be sent: ${claim.kind}`);
   return claim;
 }
-const end = (run: OpenRun, sent: Sent, result: RequestResult) =>
+const end = (run: OpenRun, sent: RequestToSend, result: RequestResult) =>
   endRequest(world.db, run.execution, run.id, sent.number, result, sent.target);
 const ends = (outcome: RequestResult['outcome'], code: string | null = null, namedWaitMs: number | null = null) => ({
   ...NO_FACTS,
@@ -61,6 +65,17 @@ describe('how many requests a run may send', () => {
     expect(row.fencedCount).toBe(5);
   });
 
+  test('whoever asks is told meanwhile of what may be sent, and of nothing that may not', async () => {
+    const run = await openRun(world);
+    const told: RequestToSend[] = [];
+    const claims: RequestClaim[] = [];
+    for (let n = 0; n < 4; n += 1) {
+      claims.push(await claimRequest(world.db, run.execution, run.id, renderContext, (sent) => told.push(sent)));
+    }
+    expect(claims.map(({ kind }) => kind)).toEqual(['send', 'send', 'send', 'settled']);
+    expect(told).toEqual(claims.slice(0, 3));
+  });
+
   test('one, to an address that the owner supplied', async () => {
     const key = await keyOf(world.scribe);
     await world.db.modelKey.update({ where: { id: key.id }, data: { ownerSupplied: true } });
@@ -68,7 +83,7 @@ describe('how many requests a run may send', () => {
     const claims = await Promise.all(Array.from({ length: 8 }, () => ask(failing)));
     const sent = claims.filter((claim) => claim.kind === 'send');
     expect(sent).toMatchObject([{ number: 1, limit: 1 }]);
-    await end(failing, sent[0] as Sent, ends('retry', 'server_error'));
+    await end(failing, sent[0] as RequestToSend, ends('retry', 'server_error'));
     expect(await ask(failing)).toEqual({ kind: 'settled' });
     expect(await close(failing)).toBe('busy');
     const unanswered = await openRun(world);

@@ -4,6 +4,7 @@
 import { Context } from '@temporalio/activity';
 import type { ActivityDeps } from '../../activities';
 import { renderContext } from '../../activities/context/render';
+import { writeRequest } from '../../activities/model/provider';
 import { RoomDraft, type Author } from '../../prisma/store/draft';
 import { stageMemory } from '../../prisma/store/memory';
 import { stageMessage } from '../../prisma/store/messages';
@@ -62,14 +63,11 @@ export function createJobSteps({ db, secretBox, requestReply }: ActivityDeps, pa
       if (!target) throw new Error('no model to ask');
       const { model, baseUrl } = target;
       const apiKey = secretBox.open(target.sealedSecret, modelKeyBinding(target.keyId, baseUrl));
-      const answer = await ask(
-        { protocol: 'openai_compatible', baseUrl, apiKey, model, ownerSupplied: false },
-        context,
-        {
-          signal: Context.current().cancellationSignal,
-          timeoutMs: job.attemptMs,
-        },
-      );
+      const request = writeRequest({ protocol: 'openai_compatible', baseUrl, model, ownerSupplied: false }, context);
+      const answer = await ask(request, apiKey, {
+        signal: Context.current().cancellationSignal,
+        timeoutMs: job.attemptMs,
+      });
       if (answer.kind !== 'reply') throw new Error(`the model did not reply: ${answer.kind}`);
       return answer.reply;
     },

@@ -1,7 +1,7 @@
 // What a worker that has been at work for a while has behind it: its database client compiled, its model client loaded. A
 // spare does it before it stands by, so that its first attempt takes as long as any other.
 
-import { requestReply } from '../../activities/model/provider';
+import { requestReply, writeRequest } from '../../activities/model/provider';
 import { connectDatabase } from '../../prisma/client';
 
 /** Nobody listens there: the request is made and refused. */
@@ -25,10 +25,10 @@ export async function warmUp(databaseUrl: string): Promise<void> {
   const endpoint = {
     protocol: 'openai_compatible',
     baseUrl: NOWHERE,
-    apiKey: 'sk-lab',
     model: 'scripted',
     ownerSupplied: false,
   } as const;
   const prompt = { system: 'Be brief.', user: 'hi' };
-  await requestReply(endpoint, prompt, { signal: new AbortController().signal, timeoutMs: 1_000 });
+  const options = { signal: new AbortController().signal, timeoutMs: 1_000 };
+  await requestReply(writeRequest(endpoint, prompt), 'sk-lab', options);
 }

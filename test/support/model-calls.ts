@@ -2,10 +2,12 @@
 
 import {
   requestReply,
+  writeRequest,
   type ModelAnswer,
   type ModelEndpoint,
   type ModelPrompt,
   type RequestOptions,
+  type WrittenRequest,
 } from '../../activities/model/provider';
 import { startScriptedModel, type ScriptedAnswer, type ScriptedModel } from './scripted-model-server';
 import type { WireFormat } from './wire-formats';
@@ -21,10 +23,12 @@ export const MODELS: Readonly<Record<WireFormat, string>> = {
   anthropic: 'claude-sonnet-4-5',
 };
 
-type Changes = Partial<ModelEndpoint & RequestOptions & { prompt: ModelPrompt }>;
+type Changes = Partial<ModelEndpoint & RequestOptions & { apiKey: string; prompt: ModelPrompt }>;
 
 export interface ModelCalls {
   readonly model: ScriptedModel;
+  /** A request that is written and not sent, to a usual endpoint but for these changes. */
+  write(changes?: Changes): WrittenRequest;
   /** One call, of a usual endpoint and prompt but for these changes. */
   call(changes?: Changes): Promise<ModelAnswer>;
   /** What one call came to, given this answer: exactly one request left, and no canary came back. */
@@ -56,19 +60,18 @@ export function useModelCalls(protocol: WireFormat): ModelCalls {
       if (started === null) throw new Error('the scripted model is started in beforeAll');
       return started;
     },
-    call(changes = {}) {
-      const {
-        signal = new AbortController().signal,
-        timeoutMs = 5000,
-        allowedHosts = [],
-        prompt,
-        ...endpoint
-      } = changes;
-      return requestReply(
-        { protocol, baseUrl: calls.model.url, apiKey: KEY, model: MODELS[protocol], ownerSupplied: false, ...endpoint },
-        prompt ?? { system: 'You are scribe.', user: 'Someone wrote: hi' },
-        { signal, timeoutMs, allowedHosts },
-      );
+    write({ prompt = { system: 'You are scribe.', user: 'Someone wrote: hi' }, ...changes } = {}) {
+      const usual = { protocol, baseUrl: calls.model.url, model: MODELS[protocol], ownerSupplied: false };
+      return writeRequest({ ...usual, ...changes }, prompt);
+    },
+    call({
+      signal = new AbortController().signal,
+      timeoutMs = 5000,
+      allowedHosts = [],
+      apiKey = KEY,
+      ...request
+    } = {}) {
+      return requestReply(calls.write(request), apiKey, { signal, timeoutMs, allowedHosts });
     },
     async callGiven(scripted, changes) {
       calls.model.script(scripted);
