@@ -1,12 +1,12 @@
 // One PostgreSQL and one Temporal dev server for the whole run of jest, both real and both stopped with it.
 // Each test file takes a database and a task queue of its own on them.
 
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { chmod, mkdir, mkdtemp, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { openDataFolder } from '../../worker/embedded/data-folder';
 import { startServices, type Services } from '../../worker/embedded/services';
 import { ensureTemplate } from './database';
+import { makeTemporaryFolder } from './temporary-folder';
 
 /** Kept between runs, so that the Temporal CLI is fetched once. */
 const CLI_CACHE = join(__dirname, '..', '..', '.durable-room', 'cache');
@@ -21,8 +21,12 @@ declare global {
 }
 
 export default async function setUp(): Promise<void> {
-  const path = await mkdtemp(join(tmpdir(), 'durable-room-tests-'));
-  const folder = await openDataFolder(path);
+  const path = makeTemporaryFolder();
+  const own = join(path, 'tmp');
+  // For what the test files make, and the programs that they start. Postgres's user passes through both.
+  for (const passed of [path, own]) await mkdir(passed, { recursive: true }).then(() => chmod(passed, 0o711));
+  process.env['TMPDIR'] = own;
+  const folder = await openDataFolder(await mkdtemp(join(path, 'servers-')));
   const services = await startServices({
     dataFolder: folder,
     cliCacheDir: CLI_CACHE,
