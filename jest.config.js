@@ -14,7 +14,7 @@ const swcJsx = [
 
 /** @type {import('jest').Config} */
 module.exports = {
-  testEnvironment: 'node',
+  testEnvironment: '<rootDir>/test/support/environment.js',
   roots: ['<rootDir>/test'],
   testMatch: ['**/*.test.ts'],
   // Prisma's schema engine ships as an ES module, which jest can't require on Node 20 untransformed.
