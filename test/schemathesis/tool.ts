@@ -38,7 +38,7 @@ export function findSchemathesis(cacheDir: string, named: string | undefined): T
       path: kept,
       before: [
         ['python3', '-m', 'venv', folder],
-        [python, '-m', 'pip', 'install', '--quiet', requirement],
+        [python, '-m', 'pip', 'install', '--quiet', '--no-compile', requirement],
       ],
     },
   ];
