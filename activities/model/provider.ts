@@ -1,8 +1,6 @@
 // One request to a model, and what came of it. No retry, no clock of its own, no database: `call-model` claims the
 // request first and decides afterwards. Keys, bodies, headers and messages of the provider stay in this folder.
 
-import { AsyncLocalStorage } from 'node:async_hooks';
-
 import { isAllowedHost, isPublicAddress, refuseOwnerAddress } from '../../prisma/model-address';
 import { calledBase, cleanModelKey, normalizeBaseUrl, type ModelProtocol } from '../../prisma/model-endpoint';
 import type { RefusalCode } from '../../workflows/contract';
@@ -135,17 +133,16 @@ async function generate(
   if (url === null) return null;
   try {
     const model = modelAt(calledBase(url, endpoint.protocol), endpoint);
-    const generated = await doors.run(door, () =>
-      model.doGenerate({
-        ...WIRE_FORMATS[endpoint.protocol].askFor(endpoint.model),
-        prompt: [
-          // Half a surrogate pair, left by a cut somewhere, makes a body that strict servers refuse.
-          { role: 'system', content: cleanText(prompt.system) },
-          { role: 'user', content: [{ type: 'text', text: cleanText(prompt.user) }] },
-        ],
-        ...(endpoint.maxOutputTokens === undefined ? {} : { maxOutputTokens: endpoint.maxOutputTokens }),
-      }),
-    );
+    const generated = await model.doGenerate({
+      ...WIRE_FORMATS[endpoint.protocol].askFor(endpoint.model),
+      prompt: [
+        // Half a surrogate pair, left by a cut somewhere, makes a body that strict servers refuse.
+        { role: 'system', content: cleanText(prompt.system) },
+        { role: 'user', content: [{ type: 'text', text: cleanText(prompt.user) }] },
+      ],
+      ...(endpoint.maxOutputTokens === undefined ? {} : { maxOutputTokens: endpoint.maxOutputTokens }),
+      abortSignal: signalOf(door),
+    });
     return generated.content.map((part) => (part.type === 'text' ? part.text : '')).join('');
   } catch {
     // The SDK's error holds the request and the answer; what was seen of the answer says all that is needed.
@@ -161,8 +158,18 @@ function unsent(code: RefusalCode): ModelAnswer {
 const models = new Map<string, SdkModel>();
 const MODELS_LIMIT = 100;
 
-/** The door of the request that is under way: a model is shared by requests, a door is not. */
-const doors = new AsyncLocalStorage<typeof fetch>();
+/**
+ * A model is shared by requests, a door is not: the signal that the SDK passes on to its `fetch` says whose it is. An
+ * AsyncLocalStorage would say it too, and make every promise of the worker dearer.
+ */
+const doors = new WeakMap<AbortSignal, typeof fetch>();
+
+/** A signal that nobody ever gives: an exchange is ended by its own. */
+function signalOf(door: typeof fetch): AbortSignal {
+  const { signal } = new AbortController();
+  doors.set(signal, door);
+  return signal;
+}
 
 function modelAt(baseURL: string, { protocol, model: name }: Pick<ModelEndpoint, 'protocol' | 'model'>): SdkModel {
   const place = JSON.stringify([protocol, baseURL, name]);
@@ -171,7 +178,7 @@ function modelAt(baseURL: string, { protocol, model: name }: Pick<ModelEndpoint,
   const model = WIRE_FORMATS[protocol].makeModel(name, {
     baseURL,
     fetch: async (url, init) => {
-      const door = doors.getStore();
+      const door = init?.signal ? doors.get(init.signal) : undefined;
       if (door === undefined) throw new Error('a request without its door');
       return door(url, init);
     },
