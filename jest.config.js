@@ -24,5 +24,6 @@ module.exports = {
   globalTeardown: '<rootDir>/test/support/global-teardown.ts',
   testSequencer: '<rootDir>/test/support/slow-first.js',
   testTimeout: 60_000,
+  // One for each of two cores. `npm test` has a third, at work while the others wait.
   maxWorkers: 2,
 };
