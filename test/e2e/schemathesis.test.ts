@@ -23,7 +23,7 @@ afterAll(() => api.close());
   async () => {
     const made = await makeKnown(api);
     const path = tool.found ? tool.path : '';
-    const { code, output } = await runSchemathesis(path, { url: api.url, ...made, examples: 3, seed: 1 });
+    const { code, output } = await runSchemathesis(path, { url: api.url, ...made, examples: 5, seed: 1 });
     // Looked at all: a run that asked nothing would find nothing too.
     expect(output).toMatch(/Tested: [1-9]\d+/);
     expect(code === 0 ? '' : output).toBe('');
