@@ -91,17 +91,23 @@ test('a session that is ended before it answers one has committed nothing, and i
 test('of two that lock each other out, one is done again', async () => {
   await world.database.pool.query('INSERT INTO kept VALUES (1), (2)');
   let begun = 0;
-  let bothBegun = (): void => {};
-  const together = new Promise<void>((resolve) => (bothBegun = resolve));
+  let holding = 0;
+  let bothHold = (): void => {};
+  const together = new Promise<void>((resolve) => (bothHold = resolve));
+  const moves: Promise<void>[] = [];
   const move = (from: number, to: number) =>
     inSqlTransaction(world.db, async (tx) => {
-      await tx.$executeRaw`UPDATE kept SET n = n WHERE n = ${from}`;
       begun += 1;
-      if (begun === 2) bothBegun();
+      // Done again at once it may be before the other at the row that it gave up, and both would be locked out once more.
+      if (begun > 2) await Promise.race(moves);
+      await tx.$executeRaw`UPDATE kept SET n = n WHERE n = ${from}`;
+      holding += 1;
+      if (holding === 2) bothHold();
       await together;
       void tx.$ahead`UPDATE kept SET n = n + 10 WHERE n = ${to}`;
     });
-  await Promise.all([move(1, 2), move(2, 1)]);
+  moves.push(move(1, 2), move(2, 1));
+  await Promise.all(moves);
   expect(begun).toBe(3);
   expect(await kept()).toEqual([11, 12]);
 });
