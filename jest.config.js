@@ -15,11 +15,10 @@ const swcJsx = [
 /** @type {import('jest').Config} */
 module.exports = {
   testEnvironment: '<rootDir>/test/support/environment.js',
+  runtime: '<rootDir>/test/support/runtime.js',
   roots: ['<rootDir>/test'],
   testMatch: ['**/*.test.ts'],
-  // Prisma's schema engine ships as an ES module, which jest can't require on Node 20 untransformed.
-  transform: { '^.+\\.ts$': swc, '^.+\\.tsx$': swcJsx, '/schema_engine_bg\\.js$': swc },
-  transformIgnorePatterns: ['/node_modules/(?!@prisma/schema-engine-wasm/)'],
+  transform: { '^.+\\.ts$': swc, '^.+\\.tsx$': swcJsx },
   globalSetup: '<rootDir>/test/support/global-setup.ts',
   globalTeardown: '<rootDir>/test/support/global-teardown.ts',
   testSequencer: '<rootDir>/test/support/slow-first.js',
