@@ -33,7 +33,7 @@ beforeAll(async () => {
     temporalCliPath: process.env['TEMPORAL_CLI_PATH'],
     log: () => undefined,
   });
-  // Jest gives every test file an environment of its own.
+  // Until the file is over: its environment is changed back then.
   process.env['TEST_DATABASE_URL_BASE'] = servers.databaseUrl;
   process.env['TEST_TEMPORAL_ADDRESS'] = servers.temporalAddress;
 }, 120_000);

@@ -29,11 +29,14 @@ export async function createTestDatabase(options: { migrated?: boolean } = {}): 
   };
 }
 
-let template: Promise<string> | undefined;
+/** By the address of the server: a test file may have one of its own. */
+const templates = new Map<string, Promise<string>>();
 
 /** The name of a migrated database that nobody connects to. Made when it is missing; a changed migration is another. */
 export function ensureTemplate(): Promise<string> {
-  return (template ??= onBase(async (base) => {
+  const known = templates.get(baseUrl());
+  if (known !== undefined) return known;
+  const made = onBase(async (base) => {
     const name = `template_${hashMigrations()}`;
     // The session's end releases it.
     await base.query('SELECT pg_advisory_lock($1::bigint)', [TEMPLATE_LOCK]);
@@ -45,7 +48,9 @@ export function ensureTemplate(): Promise<string> {
     await migrateDatabase(urlOf(making));
     await base.query(`ALTER DATABASE "${making}" RENAME TO "${name}"`);
     return name;
-  }));
+  });
+  templates.set(baseUrl(), made);
+  return made;
 }
 
 function hashMigrations(): string {
