@@ -7,6 +7,7 @@ import { ApplicationFailure, Context } from '@temporalio/activity';
 import { Client, Connection } from '@temporalio/client';
 import { NativeConnection, Worker } from '@temporalio/worker';
 import { createActivities, type Activities, type ActivityDeps } from '../../activities';
+import { heartbeatEveryMs } from '../../activities/call-model';
 import { requestReply } from '../../activities/model/provider';
 import type { SecretBox } from '../../prisma/secret-box';
 import type { Db } from '../../prisma/store/transaction';
@@ -97,6 +98,8 @@ export async function startOperatorWorker(
     workflowBundle: await loadWorkflowBundle(),
     activities: stands.watch(options.replace?.(fenced, deps) ?? fenced),
     stickyQueueScheduleToStartTimeout: '1s',
+    // As a deployment's. The SDK would hold beats back until there is little time left for one that is late.
+    maxHeartbeatThrottleInterval: heartbeatEveryMs(TIMEOUTS.heartbeatMs),
     shutdownGraceTime: '100ms',
   });
   const running = worker.run();

@@ -6,6 +6,7 @@ import { Client, Connection } from '@temporalio/client';
 import type { DataConverter } from '@temporalio/common';
 import { NativeConnection, Runtime, Worker } from '@temporalio/worker';
 import { createActivities, type ActivityDeps } from '../../activities';
+import { heartbeatEveryMs } from '../../activities/call-model';
 import { requestReply } from '../../activities/model/provider';
 import type { RunTimeouts } from '../../workflows/contract';
 import { dispatchOnce } from '../../worker/dispatcher';
@@ -67,6 +68,7 @@ export async function startTestWorker(
   const taskQueue = options.taskQueue ?? `test-${randomBytes(6).toString('hex')}`;
   const failures: unknown[] = [];
   const bundle = await sharedWorkflowBundle(dataConverter);
+  const timeouts = { ...TEST_TIMEOUTS, ...options.timeouts };
   const worker = await Worker.create({
     connection: native,
     namespace: 'default',
@@ -82,7 +84,7 @@ export async function startTestWorker(
       db: world.db,
       secretBox: world.secretBox,
       requestReply,
-      timeouts: { ...TEST_TIMEOUTS, ...options.timeouts },
+      timeouts,
       holdExpiryMs: HOLD_EXPIRY_MS,
       allowedModelHosts: [],
       contextTokens: CONTEXT_TOKENS,
@@ -93,6 +95,8 @@ export async function startTestWorker(
       ...options.deps,
     }),
     stickyQueueScheduleToStartTimeout: '1s',
+    // As a deployment's. The SDK would hold beats back until there is little time left for one that is late.
+    maxHeartbeatThrottleInterval: heartbeatEveryMs(timeouts.heartbeatMs),
     shutdownGraceTime: '5s',
   });
   const running = worker.run();

@@ -51,7 +51,7 @@ beforeAll(async () => {
   world = await createWorld({ modelUrl: model.url });
   worker = await startTestWorker(world, {
     dispatch: false,
-    timeouts: { limitMs: 120_000, modelMs: 90_000, heartbeatMs: 5_000 },
+    timeouts: { limitMs: 120_000, modelMs: 90_000, heartbeatMs: 30_000 },
   });
 });
 afterEach(async () => {

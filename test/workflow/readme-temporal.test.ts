@@ -42,7 +42,7 @@ beforeAll(async () => {
   model = await startScriptedModel();
   world = await createWorld({ modelUrl: model.url });
   killed = await killedRun();
-  worker = await startTestWorker(world, { timeouts: { limitMs: 600_000, modelMs: 300_000 } });
+  worker = await startTestWorker(world, { timeouts: { limitMs: 600_000, modelMs: 300_000, heartbeatMs: 15_000 } });
   replied = await runOf(world.scribe, answer.reply('Hello.'));
   refused = await runOf(world.scout, answer.error(401, 'invalid_api_key'));
   await world.addAgent({ slug: 'waiting' });

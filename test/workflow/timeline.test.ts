@@ -52,7 +52,7 @@ beforeAll(async () => {
   const clerk = { slug: 'clerk', name: 'Clerk', instructions: 'File it.', always_on: false };
   const { id: agent } = await expectStatus(201, room.larkspur.admin.post('/v1/agents', clerk));
   await expectStatus(201, room.larkspur.admin.post(`${room.path}/roster`, { agent, preset: 'autonomous' }));
-  worker = await startTestWorker(api, { dispatch: false });
+  worker = await startTestWorker(api, { dispatch: false, timeouts: { heartbeatMs: 10_000 } });
   await worker.client.workflowService.registerNamespace({
     namespace,
     workflowExecutionRetentionPeriod: { seconds: 86_400 as never },
