@@ -153,6 +153,7 @@ describe('a worker is killed with a run at every crash point, and another one is
       ...opened.env,
       // Nothing is given up until every run has reached its point, however long that takes on a busy machine.
       CRASH_TRANSACTION_SECONDS: '600',
+      RUN_TIME_LIMIT_SECONDS: '600',
       RUN_STEP_TIMEOUT_SECONDS: '10',
       RUN_HEARTBEAT_SECONDS: '10',
       DATABASE_POOL_SIZE: '60',

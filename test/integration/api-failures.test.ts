@@ -41,8 +41,8 @@ describe('when something breaks', () => {
     connectDatabase(url, {
       poolSize: 2,
       lockTimeoutMs: 300,
-      statementTimeoutMs: 500,
-      transactionTimeoutMs: 1_000,
+      statementTimeoutMs: 10_000,
+      transactionTimeoutMs: 15_000,
       applicationName: 'durable-room-test',
     });
   const newToken = async (): Promise<string> =>

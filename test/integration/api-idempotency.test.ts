@@ -120,7 +120,10 @@ test('while one is under way the same key is 409, and afterwards it is answered'
     await blocker.query('SELECT 1 FROM rooms WHERE id = $1 FOR UPDATE', [room.id]);
     const first = send(room.larkspur.member, events(), key, message('held up'));
     await waitFor(async () => {
-      const { rows } = await blocker.query(`SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND granted`);
+      // Of this database: other test files take such locks in theirs.
+      const { rows } = await blocker.query(`
+        SELECT FROM pg_locks JOIN pg_database AS here ON here.oid = database AND datname = current_database()
+        WHERE locktype = 'advisory' AND granted`);
       return rows.length > 0;
     });
     const second = await send(room.larkspur.member, events(), key, message('held up'));

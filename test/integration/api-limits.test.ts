@@ -78,9 +78,9 @@ test('a write whose commit was done and whose answer was lost is answered under 
   const database = await connectDatabase(url.toString(), {
     // One connection: the next commit is on the one that is asked for its port.
     poolSize: 1,
-    lockTimeoutMs: 300,
-    statementTimeoutMs: 500,
-    transactionTimeoutMs: 1_000,
+    lockTimeoutMs: 5_000,
+    statementTimeoutMs: 10_000,
+    transactionTimeoutMs: 15_000,
     applicationName: 'durable-room-test',
   });
   const served = await serve({ db: database.prisma });

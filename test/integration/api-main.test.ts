@@ -125,17 +125,26 @@ test('by itself it shows the operator’s key on stdout, once', async () => {
 });
 
 test('a stop lets a request under way finish, and takes no other', async () => {
-  const running = await start({ OPERATOR_KEY: 'o'.repeat(40) });
+  const patient = { DATABASE_LOCK_TIMEOUT_MS: '60000', DATABASE_STATEMENT_TIMEOUT_MS: '60000' };
+  const running = await start({ OPERATOR_KEY: 'o'.repeat(40), DATABASE_TRANSACTION_TIMEOUT_MS: '60000', ...patient });
   const holder = new pg.Client({ connectionString: database.url });
   await holder.connect();
   await holder.query('BEGIN');
   await holder.query('LOCK TABLE companies IN ACCESS EXCLUSIVE MODE');
   const answered = createClient(running.url, 'o'.repeat(40)).post('/v1/companies', { name: 'Late' });
-  await sleep(300);
+  const isWaiting = async (): Promise<boolean> =>
+    (await holder.query(`SELECT FROM pg_locks WHERE NOT granted AND relation = 'companies'::regclass`)).rows.length > 0;
+  while (!(await isWaiting())) await sleep(20);
   running.child.kill('SIGTERM');
   running.child.kill('SIGTERM');
-  await sleep(200);
-  await expect(createClient(running.url).get('/healthz')).rejects.toThrow();
+  const isOpen = (): Promise<boolean> =>
+    createClient(running.url)
+      .get('/healthz')
+      .then(
+        () => true,
+        () => false,
+      );
+  while (await isOpen()) await sleep(20);
   await holder.query('COMMIT');
   await holder.end();
   expect((await answered).status).toBe(201);

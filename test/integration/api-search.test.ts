@@ -3,14 +3,23 @@
 import { listMemory } from '../../prisma/store/memory-reads';
 import { searchMemory } from '../../prisma/store/memory-search';
 import { searchPassages } from '../../prisma/store/passages';
-import { expectStatus, setUpRoom, startTestApi, type ApiClient, type TestApi, type TestRoom } from '../support/api';
+import {
+  createClient,
+  expectStatus,
+  serveBeside,
+  setUpRoom,
+  startTestApi,
+  type ApiClient,
+  type TestApi,
+  type TestRoom,
+} from '../support/api';
 import { makePdf, readWaitingFiles, upload } from '../support/sample-files';
 import { holdTransaction } from '../support/store-runs';
 
 let api: TestApi;
 let room: TestRoom;
 beforeAll(async () => {
-  api = await startTestApi({ searchLimitMs: 1_000 });
+  api = await startTestApi();
   room = await setUpRoom(api);
 });
 afterAll(() => api.close());
@@ -179,8 +188,11 @@ describe('a search', () => {
       api.db,
       (tx) => tx.$executeRaw`LOCK TABLE memory_entries IN ACCESS EXCLUSIVE MODE`,
     );
-    const { body } = await room.larkspur.member.get(`${room.path}/memory?q=anything`);
+    const hasty = await serveBeside(api, { searchLimitMs: 1_000 });
+    const { token } = await expectStatus(201, room.larkspur.admin.post('/v1/keys', { kind: 'service', name: 's' }));
+    const { body } = await createClient(hasty.url, token).get(`${room.path}/memory?q=anything`);
     await held.release();
+    await hasty.close();
     expect(body).toMatchObject({ status: 503, code: 'search_too_slow', detail: expect.stringContaining('1000 ms') });
     expect(await found(room.larkspur.member, 'q=nothing+like+it')).toEqual([]);
   });

@@ -191,7 +191,7 @@ describe('on a server that', () => {
     const interrupted = db.prisma.$transaction(async (tx) => {
       await tx.company.create({ data: { id: 'company_lost', slug: 'lost', name: 'Lost' } });
       inTransaction?.();
-      await tx.$queryRaw`SELECT pg_sleep(1)::text`;
+      await tx.$queryRaw`SELECT pg_sleep(60)::text`;
     });
     const failed = expect(interrupted).rejects.toThrow();
     await begun;

@@ -156,7 +156,7 @@ test.each([
   const lines: string[] = [];
   await other.query('SELECT pg_advisory_lock($1::bigint)', [lock]);
   const migrating = migrateDatabase(database.url, { log: (line) => lines.push(line) });
-  await sleep(500);
+  while (lines.length === 0) await sleep(20);
   expect(lines).toEqual(['Another process is migrating the database; waiting for it']);
   await other.end();
   expect(await migrating).toEqual({ applied: OURS });

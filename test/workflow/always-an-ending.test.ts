@@ -17,13 +17,12 @@ import { createWorld, type World } from '../support/world';
 /** Temporal carries a deletion out within the half minute in which it writes down how far its queues were read. */
 const DELETED_MS = 60_000;
 
-/** Nothing is waited for: what is due is due at once, and a run is past its limit a second after it. */
+/** What is due is due at once, and a run is past its limit a second after it. */
 const TIMES = {
   lookAgainSeconds: 0,
   unclaimedLimitSeconds: 3_600,
   pastLimitMs: 1_000,
   carryOutLimitSeconds: 3_600,
-  strayGraceSeconds: 0,
 };
 
 let model: ScriptedModel;
@@ -52,8 +51,14 @@ afterAll(async () => {
 
 const workflowOf = (messageId: string) => worker.client.workflow.getHandle(wakeWorkflowId(world.scribe.id, messageId));
 
-/** One pass of a reconciler for which all of this message is due, and nothing else. */
-async function reconcile(messageId: string, client: Client = worker.client): Promise<ReconcilePass> {
+/**
+ * One pass of a reconciler for which all of this message is due, and nothing else: no run that this pass closes while it
+ * looks for executions that outlived theirs.
+ */
+async function reconcile(
+  messageId: string,
+  { client = worker.client, strayGraceSeconds = 3_600 }: { client?: Client; strayGraceSeconds?: number } = {},
+): Promise<ReconcilePass> {
   await world.db.$executeRaw`
     UPDATE wakes SET due_at = clock_timestamp() + CASE WHEN message_id = ${messageId} THEN '0' ELSE '1 hour' END::interval`;
   await world.db.$executeRaw`
@@ -63,7 +68,7 @@ async function reconcile(messageId: string, client: Client = worker.client): Pro
     client,
     taskQueue: worker.taskQueue,
     timeLimitMs: 30_000,
-    times: TIMES,
+    times: { ...TIMES, strayGraceSeconds },
     onAction: () => undefined,
   });
 }
@@ -145,7 +150,7 @@ test('an execution that waits for a retry of a run closed elsewhere is told to l
   expect(await closeAsLost(world.db, run.id)).toBe(true);
   const ended = workflowOf(messageId).result();
   // Listings are behind by a moment.
-  await until('the stray to be found', async () => (await reconcile(messageId)).acted > 0);
+  await until('the stray to be found', async () => (await reconcile(messageId, { strayGraceSeconds: 0 })).acted > 0);
   expect(await ended).toEqual({ result: 'ended', run: run.id, ending: 'lost' });
   expect(model.requests).toHaveLength(1);
   await expectLost(messageId);
@@ -176,7 +181,7 @@ test('Temporal unreachable, or its namespace missing, is never "gone": the pass 
   ];
   for (const client of clients) {
     for (const message of [unclaimed, messageId]) {
-      await expect(reconcile(message, client)).rejects.toThrow();
+      await expect(reconcile(message, { client })).rejects.toThrow();
     }
   }
   const wake = await world.db.wake.findFirst({ where: { messageId: unclaimed } });

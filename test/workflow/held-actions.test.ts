@@ -316,7 +316,7 @@ test('a run cancelled in Temporal while parked ends cancelled, and its actions a
 
 test('parked time does not count: a run parked for longer than its limit is carried out after its yes', async () => {
   await ground.aloneWith(async (taskQueue) => {
-    const short = await startTestWorker(world, { taskQueue, dispatch: false, timeouts: { limitMs: 2_500 } });
+    const short = await startTestWorker(world, { taskQueue, dispatch: false, timeouts: { limitMs: 8_000 } });
     await setRights(world, HOLD_SEND);
     ground.model.script(answer.reply(SAYS_ALL));
     const { messageId } = await world.post('@scribe slowly');
@@ -325,14 +325,14 @@ test('parked time does not count: a run parked for longer than its limit is carr
     // Longer than its whole limit, by Postgres' clock and by Temporal's.
     await until('time to pass', async () => {
       const [row] = await world.db.$queryRaw<{ past: boolean }[]>`
-        SELECT clock_timestamp() > parked_at + interval '3 seconds' AS past FROM runs WHERE id = ${run.id}`;
+        SELECT clock_timestamp() > parked_at + interval '9 seconds' AS past FROM runs WHERE id = ${run.id}`;
       return row?.past;
     });
     await ground.approve(run, 'task_send:1');
     await short.signal();
     const closed = await closedRun(world.db, messageId, world.scribe.id);
     expect(closed.ending).toBe('replied');
-    expect(Number(closed.parkedMs)).toBeGreaterThan(2_500);
+    expect(Number(closed.parkedMs)).toBeGreaterThan(8_000);
     await short.stop();
   });
 });
