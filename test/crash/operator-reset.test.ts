@@ -131,10 +131,11 @@ describe('a run that is reset while an attempt has acted and told nobody', () =>
       return worker.stand(agent.id, each.activity, 'after');
     });
     await worker.dispatch();
-    await Promise.all(stands.map((stand) => stand.reached));
-    // All at once, and the attempts of those that they end go on meanwhile.
+    // Side by side, and the attempts of those that they end go on meanwhile. One that stood until all others do would be
+    // given up, and tried again.
     const copies = RUNNING.map(async (each, index) => {
       const { claimed, target } = opened.get(each) as OperatorCase;
+      await stands[index]?.reached;
       const { temporalRunId } = await claimed();
       const points = await hands.resetPoints({ ...target, temporalRunId });
       expect(points).toHaveLength(ACTIVITIES.indexOf(each.activity) + 1);

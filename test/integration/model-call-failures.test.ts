@@ -203,11 +203,6 @@ describe.each(ALL_FORMATS)('%s', (format) => {
         refused('key_rejected', 401, isAnthropic ? null : 'scripted_error'),
       ],
       [
-        '401 whose body never ends',
-        answer.with(answer.error(401, null), { delivery: { how: 'headers_only' } }),
-        refused('key_rejected', 401, null),
-      ],
-      [
         '401 whose body is cut',
         answer.with(answer.error(401, null), { delivery: { how: 'reset_mid_body' } }),
         refused('key_rejected', 401, null),
@@ -223,7 +218,13 @@ describe.each(ALL_FORMATS)('%s', (format) => {
         refused('unknown_model', 404, 'NOT_FOUND'),
       ],
     ])('%s', async (_what, scripted, expected) => {
-      expect(await calls.callGiven(scripted, { timeoutMs: 1000 })).toMatchObject(expected);
+      expect(await calls.callGiven(scripted)).toMatchObject(expected);
+    });
+
+    test('401 whose body never ends', async () => {
+      const endless = answer.with(answer.error(401, null), { delivery: { how: 'headers_only' } });
+      const came = await calls.callGiven(endless, { timeoutMs: 1_000 });
+      expect(came).toMatchObject(refused('key_rejected', 401, null));
     });
 
     test.each([301, 302, 303, 307, 308])('a redirect is not followed: %i', async (status) => {

@@ -252,7 +252,7 @@ describe.each(ALL_FORMATS)('%s', (format) => {
       ['headers and no body', answer.headersOnly()],
       ['one byte at a time', answer.drip(50)],
     ])('the limit is on the whole time: %s', async (_what, scripted) => {
-      expect(await calls.callGiven(scripted, { timeoutMs: 300 })).toEqual(timedOut);
+      expect(await calls.callGiven(scripted, { timeoutMs: 1_000 })).toEqual(timedOut);
       await expectHangUp();
     });
 

@@ -135,7 +135,11 @@ function watchTransactions(db: Db, pass: Pass, cutWhenDue: CutWhenDue | null): D
       const worked = await work(tx);
       counts = activity !== 'claimMessage' || (await hasClaim(tx, workflowId));
       if (!counts) return worked;
-      if (windows) await pass(`${activity}:${windows.inside}`, workflowId);
+      if (windows) {
+        // What was sent ahead has been answered then: it stands with all its writes done.
+        await tx.$queryRaw`SELECT 1 AS one`;
+        await pass(`${activity}:${windows.inside}`, workflowId);
+      }
       await cutWhenDue?.(tx, workflowId, { activity, transaction: committed + 1 });
       return worked;
     }, options);
