@@ -56,7 +56,8 @@ const wakeOf = (messageId: string) => world.db.wake.findFirstOrThrow({ where: { 
 const allowance = async () => (await world.db.room.findUniqueOrThrow({ where: { id: world.roomId } })).runAllowance;
 /** Makes leases run out now. */
 const letLeasesEnd = () =>
-  world.db.$executeRaw`UPDATE wakes SET due_at = now() WHERE state = 'delivered' AND started_at IS NULL`;
+  world.db
+    .$executeRaw`UPDATE wakes SET due_at = now() - interval '1 second' WHERE state = 'delivered' AND started_at IS NULL`;
 
 test('a wake is delivered and paid for before its workflow is started, under an id that Temporal takes once', async () => {
   const [{ messageId }, before] = [await world.post('@scribe once'), await allowance()];

@@ -177,7 +177,7 @@ test('what Temporal forgot is started again although the company is at its cap: 
   await one.once();
   const lost = one.started[1] as Started;
   await world.db.$executeRaw`
-    UPDATE wakes SET started_at = NULL, due_at = clock_timestamp() WHERE message_id = ${lost.message}`;
+    UPDATE wakes SET started_at = NULL, due_at = clock_timestamp() - interval '1 second' WHERE message_id = ${lost.message}`;
   await one.once();
   expect(one.started.slice(CAP)).toEqual([lost]);
 });

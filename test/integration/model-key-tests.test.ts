@@ -326,7 +326,7 @@ describe('a worker that dies', () => {
     const [lost] = await takeKeyTests(api.db, 10, 60);
     expect(lost).toMatchObject({ keyId: key, attempt: 1 });
     expect(await takeKeyTests(api.db, 10, 60)).toEqual([]);
-    await api.db.$executeRaw`UPDATE model_key_tests SET due_at = clock_timestamp()`;
+    await api.db.$executeRaw`UPDATE model_key_tests SET due_at = clock_timestamp() - interval '1 second'`;
     startTester();
     expect(await over(key)).toMatchObject({ state: 'ok' });
     expect(model.requests).toHaveLength(1);

@@ -88,7 +88,7 @@ export async function openGrounds(db: Db, count: number): Promise<Ground[]> {
 
 /** The dispatcher sees this room's wakes from now on. */
 export async function wakeUp(db: Db, { roomId }: Ground): Promise<void> {
-  await db.$executeRaw`UPDATE wakes SET due_at = clock_timestamp() WHERE room_id = ${roomId}`;
+  await db.$executeRaw`UPDATE wakes SET due_at = clock_timestamp() - interval '1 second' WHERE room_id = ${roomId}`;
 }
 
 /** The dispatcher passes this room's wakes over, whatever state they are in: the next program is not to see them. */

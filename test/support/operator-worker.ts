@@ -110,8 +110,8 @@ export async function startOperatorWorker(
     stand: stands.stand,
     dispatch: () => dispatchOnce({ db, client, taskQueue, onStartFailed: (_, error) => console.error(error) }),
     reconcile: async () => {
-      await db.$executeRaw`UPDATE wakes SET due_at = clock_timestamp() WHERE state = 'delivered'`;
-      await db.$executeRaw`UPDATE runs SET due_at = clock_timestamp() WHERE state = 'open'`;
+      await db.$executeRaw`UPDATE wakes SET due_at = clock_timestamp() - interval '1 second' WHERE state = 'delivered'`;
+      await db.$executeRaw`UPDATE runs SET due_at = clock_timestamp() - interval '1 second' WHERE state = 'open'`;
       return reconcileOnce({
         db,
         client,

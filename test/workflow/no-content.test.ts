@@ -276,7 +276,7 @@ test('a run that is cancelled, one whose time is over, one that is terminated, a
   const run = await until('the claim', () => api.db.run.findFirst({ where: { messageId: lostMessage } }));
   await model.waitForRequests(sent + 1);
   await worker.client.workflow.getHandle(run.workflowId).terminate();
-  await api.db.$executeRaw`UPDATE runs SET due_at = clock_timestamp() WHERE id = ${run.id}`;
+  await api.db.$executeRaw`UPDATE runs SET due_at = clock_timestamp() - interval '1 second' WHERE id = ${run.id}`;
   await reconcileOnce({
     db: api.db,
     client: worker.client,
