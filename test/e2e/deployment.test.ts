@@ -4,12 +4,12 @@
 import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, readFileSync } from 'node:fs';
-import { createServer, type AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { DockerfileParser, type Instruction } from 'dockerfile-ast';
 import { parse } from 'yaml';
 import { SEARCH_ATTRIBUTES } from '../../workflows/search-attributes';
 import { createTestDatabase, type TestDatabase } from '../support/database';
+import { freePorts } from '../support/free-ports';
 import { temporalAddress, until } from '../support/run-waits';
 import { MASTER_KEYS } from '../support/world';
 
@@ -167,7 +167,7 @@ describe('the commands, outside a container', () => {
       expect(existsSync(join(ROOT, command[1] ?? ''))).toBe(true);
       const child = run(command, envOf(name));
       const check = (healthcheck?.test ?? []).slice(1);
-      await until(`${name} to be healthy`, async () => (await exitOf(run(check, envOf(name)))) === 0, 45_000);
+      await until(`${name} to be healthy`, async () => (await exitOf(run(check, envOf(name)))) === 0);
       if (name === 'worker') {
         const sdk = await (await fetch(`http://127.0.0.1:${sdkPort}/metrics`)).text();
         expect(sdk).toMatch(/temporal_num_pollers|temporal_worker_task_slots_available/);
@@ -178,15 +178,3 @@ describe('the commands, outside a container', () => {
     }
   });
 });
-
-async function freePorts(count: number): Promise<number[]> {
-  const servers = Array.from({ length: count }, () => createServer());
-  const ports = await Promise.all(
-    servers.map(async (server) => {
-      await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-      return (server.address() as AddressInfo).port;
-    }),
-  );
-  await Promise.all(servers.map((server) => new Promise((resolve) => server.close(resolve))));
-  return ports;
-}

@@ -3,8 +3,7 @@
 import { spawn, type ChildProcess } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
-import { createServer, request } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import { request } from 'node:http';
 import { join } from 'node:path';
 import type { Readable } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -12,6 +11,7 @@ import pg from 'pg';
 import { createTestDatabase, type TestDatabase } from '../support/database';
 import { createClient, expectStatus } from '../support/api';
 import { openEvents } from '../support/event-source';
+import { freePorts } from '../support/free-ports';
 
 const ROOT = join(__dirname, '..', '..');
 
@@ -188,7 +188,7 @@ async function stopUnderEndlessBody(): Promise<number | null> {
 
 test('a client that sends its body for ever does not hold up a stop for ever', async () => {
   expect(await stoppedUnderEndlessBody).toBe(0);
-}, 60_000);
+});
 
 test.each([
   ['DATABASE_URL', { DATABASE_URL: '' }],
@@ -219,7 +219,7 @@ test('a port that is taken is an error', async () => {
 
 describe('metrics', () => {
   test('are served on a port of their own, by the template of a route, and nowhere else', async () => {
-    const port = await freePort();
+    const [port] = await freePorts(1);
     const api = await start({ API_METRICS_PORT: String(port), OPERATOR_KEY: 'o'.repeat(40) });
     const client = createClient(api.url, 'o'.repeat(40));
     await expectStatus(200, client.get('/v1/companies'));
@@ -243,11 +243,3 @@ describe('metrics', () => {
     expect(await api.exited).toBe(0);
   });
 });
-
-async function freePort(): Promise<number> {
-  const server = createServer();
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  const { port } = server.address() as AddressInfo;
-  await new Promise((resolve) => server.close(resolve));
-  return port;
-}
