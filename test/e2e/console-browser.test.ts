@@ -83,6 +83,7 @@ describe.each(['light', 'dark'] as const)('axe finds nothing in %s colours', (co
         expect([name, sideways]).toEqual([name, 0]);
       }
       await page.getByRole('button', { name: 'Sign out' }).click();
+      await page.getByLabel('Your key').waitFor();
       expect(await violations(page)).toEqual([]);
       await page.getByLabel('Your key').fill('dr_person_unknown');
       await page.getByRole('button', { name: 'Sign in' }).click();

@@ -86,14 +86,14 @@ test('a server that is down keeps nothing else from being looked at', async () =
   expect(found(findings, 'temporal: search attributes').state).toBe('ok');
 });
 
-test('a clock that is ten seconds off is wrong, and what mends it is named', async () => {
+test('a clock that is minutes off is wrong, and what mends it is named', async () => {
   const now = Date.now.bind(Date);
-  const clock = jest.spyOn(Date, 'now').mockImplementation(() => now() + 10_000);
+  const clock = jest.spyOn(Date, 'now').mockImplementation(() => now() + 200_000);
   const findings = await checkPostgres(world.db);
   clock.mockRestore();
   expect(found(findings, 'postgres: clock')).toMatchObject({
     state: 'wrong',
-    says: expect.stringMatching(/^(9|10)\.\d s from this machine's$/),
+    says: expect.stringMatching(/^(19\d|20\d)\.\d s from this machine's$/),
     mend: expect.stringContaining('set-ntp'),
   });
 });

@@ -10,6 +10,7 @@ import { DatabaseUnavailable } from '../../prisma/database-url';
 import { findPrismaDir, migrateDatabase, MigrationError, type MigrationProblem } from '../../prisma/migrate';
 import { compileProject, type CompiledProject } from '../support/compiled-migrate';
 import { createTestDatabase, type TestDatabase } from '../support/database';
+import { until } from '../support/run-waits';
 import { diffFromSchema } from '../support/schema-drift';
 
 /** The project's migrations, in their order. */
@@ -18,6 +19,8 @@ const OURS = readdirSync(join(findPrismaDir(), 'migrations'), { withFileTypes: t
   .sort();
 const RECORDED = OURS.map((name) => ({ name, finished: true, rolled_back: false }));
 const NEXT = '20990101000000_next';
+/** A lock that a migration can be made to wait for in its middle. */
+const BARRIER = 20_990_101;
 
 let database: TestDatabase;
 let client: pg.Client;
@@ -275,7 +278,7 @@ describe('compiled, as node dist/prisma/migrate.js', () => {
     expect([applying.length, idle.length]).toEqual([1, 7]);
     // Not a warning either, such as Node's of experimental features.
     expect(exits.map(({ output }) => output.replace(/^(Applied|Nothing|Another).*\n/gm, '')).join('')).toBe('');
-  }, 60_000);
+  });
 
   test.each([
     // It can't know that nobody listens any more.
@@ -290,20 +293,23 @@ describe('compiled, as node dist/prisma/migrate.js', () => {
     ],
   ])('killed in the middle, and Postgres %s: the next start finds out', async (then, output, rows) => {
     await migrateDatabase(database.url);
-    addMigration(project.migrationsDir, 'CREATE TABLE half (id text); SELECT pg_sleep(1)');
+    addMigration(project.migrationsDir, `CREATE TABLE half (id text); SELECT pg_advisory_xact_lock(${BARRIER})`);
+    await client.query('SELECT pg_advisory_lock($1)', [BARRIER]);
     const killed = project.migrate(database.url);
-    const sleeping = async (): Promise<number | undefined> => {
+    const waiting = async (): Promise<number | undefined> => {
       const found = await client.query<{ pid: number }>(
-        `SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'PgSleep'`,
+        `SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND objid = $1 AND NOT granted
+           AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`,
+        [BARRIER],
       );
       return found.rows[0]?.pid;
     };
-    let pid: number | undefined;
-    for (; pid === undefined; await sleep(20)) pid = await sleeping();
+    const pid = await until('the migration to stand in its middle', waiting);
     killed.kill();
     expect((await killed.exit).code).toBeNull();
-    expect(await sleeping()).toBe(pid);
+    expect(await waiting()).toBe(pid);
     if (then === 'ends the session') await client.query('SELECT pg_terminate_backend($1)', [pid]);
+    await client.query('SELECT pg_advisory_unlock($1)', [BARRIER]);
 
     const exit = await project.migrate(database.url).exit;
     expect(exit.output).toContain(output);

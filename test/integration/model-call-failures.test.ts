@@ -120,12 +120,12 @@ describe.each(ALL_FORMATS)('%s', (format) => {
       );
     });
 
-    test('after a date five seconds ahead', async () => {
-      const headers = { 'retry-after': new Date(Date.now() + 5000).toUTCString() };
+    test('after a date that is not far ahead', async () => {
+      const headers = { 'retry-after': new Date(Date.now() + 19_000).toUTCString() };
       const came = await calls.callGiven(answer.error(503, null, headers));
       expect(came).toMatchObject({ kind: 'retry', namedWaitMs: expect.any(Number) });
-      expect((came as { namedWaitMs: number }).namedWaitMs).toBeGreaterThan(3000);
-      expect((came as { namedWaitMs: number }).namedWaitMs).toBeLessThanOrEqual(5000);
+      expect((came as { namedWaitMs: number }).namedWaitMs).toBeGreaterThan(1_000);
+      expect((came as { namedWaitMs: number }).namedWaitMs).toBeLessThanOrEqual(19_000);
     });
 
     test.each(['21', '86400', new Date(Date.now() + 600_000).toUTCString()])(
@@ -223,7 +223,7 @@ describe.each(ALL_FORMATS)('%s', (format) => {
 
     test('401 whose body never ends', async () => {
       const endless = answer.with(answer.error(401, null), { delivery: { how: 'headers_only' } });
-      const came = await calls.callGiven(endless, { timeoutMs: 1_000 });
+      const came = await calls.callGiven(endless, { timeoutMs: 3_000 });
       expect(came).toMatchObject(refused('key_rejected', 401, null));
     });
 
