@@ -93,9 +93,9 @@ async function startWorker(
     MODEL_ALLOWED_HOSTS: model.origin.replace('http://', ''),
     TEMPORAL_ADDRESS: temporalAddress(),
     WORKER_PORT: '0',
-    RUN_TIME_LIMIT_SECONDS: '60',
-    RUN_MODEL_TIMEOUT_SECONDS: '3',
-    RUN_HEARTBEAT_SECONDS: '2',
+    RUN_TIME_LIMIT_SECONDS: '120',
+    RUN_MODEL_TIMEOUT_SECONDS: '5',
+    RUN_HEARTBEAT_SECONDS: '5',
     RECONCILE_SECONDS: '1',
   }));
   const { port } = await worker.ready;
@@ -150,18 +150,29 @@ async function wake(slugs: readonly string[]): Promise<void> {
   }
 }
 
-async function openWork(): Promise<number> {
-  return withDatabase(async (db) => {
-    const { rows } = await db.query<{ open: number }>(
-      `SELECT (SELECT count(*) FROM wakes WHERE state IN ('pending', 'delivered'))::int
-            + (SELECT count(*) FROM runs WHERE state = 'open')::int
-            + (SELECT count(*) FROM model_key_tests WHERE state IN ('pending', 'running'))::int AS open`,
-    );
-    return rows[0]?.open ?? 0;
-  });
+/** What is still to be done, as a failure should name it. */
+async function openWork(): Promise<string[]> {
+  const { rows } = await withDatabase((db) =>
+    db.query<{ open: string }>(
+      `SELECT concat_ws(' ', 'wake', state, a.model) AS open
+         FROM wakes w JOIN agents a ON a.id = w.agent_id WHERE state IN ('pending', 'delivered')
+       UNION ALL
+       SELECT concat_ws(' ', 'run', a.model, 'requests:',
+                        (SELECT string_agg(outcome, ', ') FROM model_requests q WHERE q.run_id = r.id))
+         FROM runs r JOIN agents a ON a.id = r.agent_id WHERE state = 'open'
+       UNION ALL
+       SELECT concat_ws(' ', 'key test', state) FROM model_key_tests WHERE state IN ('pending', 'running')`,
+    ),
+  );
+  return rows.map(({ open }) => open);
 }
 
-const allOver = () => until('all work to be over', async () => (await openWork()) === 0, 50_000);
+async function allOver(): Promise<void> {
+  let open: string[] = [];
+  await until('all work to be over', async () => (open = await openWork()).length === 0).catch((error: Error) => {
+    throw new Error(`${error.message}; open: ${open.join('; ')}`);
+  });
+}
 
 async function withDatabase<T>(work: (db: pg.Client) => Promise<T>): Promise<T> {
   const db = new pg.Client({ connectionString: database.url });
@@ -373,4 +384,4 @@ test('every failure path leaves no trace of the key', async () => {
   expect(answers.length).toBeGreaterThan(500);
   expect(findSecrets(places, ['Be brief.', 'not configured'])).not.toEqual([]);
   expect(findSecrets(places, SECRETS)).toEqual([]);
-}, 180_000);
+});
