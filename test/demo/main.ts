@@ -68,8 +68,8 @@ function demoEnvironment(modelUrl: string): Record<string, string | undefined> {
     RATE_LIMIT_PER_MINUTE: '100000',
     WORKER_PORT: '0',
     MODEL_PROVIDERS: `scripted=${modelUrl}`,
-    RUN_STEP_TIMEOUT_SECONDS: '3',
-    RUN_HEARTBEAT_SECONDS: '2',
+    RUN_STEP_TIMEOUT_SECONDS: '5',
+    RUN_HEARTBEAT_SECONDS: '4',
     LOG_LEVEL: 'error',
   };
 }

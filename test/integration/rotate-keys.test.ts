@@ -32,7 +32,7 @@ const companyId = newId('co');
 
 beforeEach(async () => {
   test_ = await createTestDatabase({ migrated: true });
-  const timeouts = { lockTimeoutMs: 3_000, statementTimeoutMs: 5_000, transactionTimeoutMs: 8_000 };
+  const timeouts = { lockTimeoutMs: 40_000, statementTimeoutMs: 50_000, transactionTimeoutMs: 60_000 };
   database = await connectDatabase(test_.url, { poolSize: 4, applicationName: 'durable-room-test', ...timeouts });
   db = database.prisma;
   await db.company.create({ data: { id: companyId, slug: 'larkspur', name: 'Larkspur' } });

@@ -70,9 +70,9 @@ export async function startTestApi(options: TestApiOptions = {}): Promise<TestAp
   const test = await createTestDatabase({ migrated: true });
   const database = await connectDatabase(test.url, {
     poolSize: 8,
-    lockTimeoutMs: 5_000,
-    statementTimeoutMs: 10_000,
-    transactionTimeoutMs: 15_000,
+    lockTimeoutMs: 40_000,
+    statementTimeoutMs: 50_000,
+    transactionTimeoutMs: 60_000,
     applicationName: 'durable-room-test',
   });
   const secretBox = createSecretBox([{ id: 'test', key: randomBytes(32) }]);

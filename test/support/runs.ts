@@ -3,7 +3,7 @@
 import { CONTEXT_TOKENS } from '../../activities/context/render';
 import { randomBytes } from 'node:crypto';
 import { Client, Connection } from '@temporalio/client';
-import type { DataConverter } from '@temporalio/common';
+import type { DataConverter, Duration } from '@temporalio/common';
 import { NativeConnection, Runtime, Worker } from '@temporalio/worker';
 import { createActivities, type ActivityDeps } from '../../activities';
 import { heartbeatEveryMs } from '../../activities/call-model';
@@ -51,6 +51,8 @@ export async function startTestWorker(
     deps?: Partial<ActivityDeps>;
     identity?: string;
     dataConverter?: DataConverter;
+    /** How long the worker that has a workflow in its cache may leave a task of it lying: short where workers change. */
+    sticky?: Duration;
   } = {},
 ): Promise<TestWorker> {
   quietRuntime();
@@ -94,7 +96,7 @@ export async function startTestWorker(
       },
       ...options.deps,
     }),
-    stickyQueueScheduleToStartTimeout: '1s',
+    stickyQueueScheduleToStartTimeout: options.sticky ?? '1s',
     // As a deployment's. The SDK would hold beats back until there is little time left for one that is late.
     maxHeartbeatThrottleInterval: heartbeatEveryMs(timeouts.heartbeatMs),
     shutdownGraceTime: '5s',

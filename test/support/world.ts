@@ -62,12 +62,12 @@ export interface WorldOptions {
 
 /** Makes a world in a fresh database. */
 export async function createWorld(options: WorldOptions): Promise<World> {
-  const { transactionMs = 8_000 } = options;
+  const { transactionMs = 9_500 } = options;
   const test = await createTestDatabase({ migrated: true });
   const database = await connectDatabase(test.url, {
     poolSize: options.poolSize ?? 8,
-    lockTimeoutMs: transactionMs * 0.375,
-    statementTimeoutMs: transactionMs * 0.625,
+    lockTimeoutMs: transactionMs * 0.8,
+    statementTimeoutMs: transactionMs * 0.9,
     transactionTimeoutMs: transactionMs,
     applicationName: 'durable-room-test',
   });

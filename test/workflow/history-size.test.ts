@@ -13,7 +13,7 @@ let worker: TestWorker;
 beforeAll(async () => {
   model = await startScriptedModel();
   world = await createWorld({ modelUrl: model.url });
-  worker = await startTestWorker(world, { dispatch: false });
+  worker = await startTestWorker(world, { dispatch: false, sticky: '1 minute' });
 });
 afterAll(async () => {
   await worker.stop();
