@@ -27,7 +27,7 @@ let batch: CrashBatch;
 beforeAll(async () => {
   model = await startScriptedModel();
   batch = await runCrashBatch({ fault: 'connection_cut', cases: CASES, model, servers: null });
-}, 360_000);
+});
 afterAll(async () => {
   await endWorkers();
   await model.stop();

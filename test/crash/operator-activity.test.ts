@@ -92,7 +92,7 @@ function prepareAll(
         await hand(each, failing);
       }),
     );
-  }, 120_000);
+  });
   return (failing) => (prepared.get(failing) as Prepared).opened;
 }
 

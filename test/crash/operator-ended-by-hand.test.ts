@@ -40,9 +40,6 @@ function expected(where: Case['where'], hand: Case['hand']): { ending: Ending; e
   return { ending: hand === 'cancelled' ? 'cancelled' : 'lost', effects };
 }
 
-/** Temporal carries a deletion out within the half minute in which it writes down how far its queues were read. */
-const DELETED_MS = 90_000;
-
 let model: ScriptedModel;
 let world: World;
 let worker: OperatorWorker;
@@ -65,7 +62,7 @@ beforeAll(async () => {
 
   for (const each of CASES.filter(({ hand }) => hand === 'deleted')) deleted.set(each, await open(each));
   await Promise.all([...deleted].map(([each, { it }]) => applyHand(each, it.target)));
-}, DELETED_MS + 60_000);
+});
 afterAll(async () => {
   await worker.stop();
   await waitForNothingHeld(world.db);
@@ -102,7 +99,7 @@ async function applyHand({ where, hand }: Case, target: Target): Promise<void> {
       return;
     case 'deleted':
       await hands.delete(target);
-      await hands.gone(target, DELETED_MS);
+      await hands.gone(target);
       return;
     case 'left':
       return;

@@ -13,9 +13,6 @@ import { endWorkers, forkCrashWorker, workerEnv } from '../support/worker-proces
 import { createWorld, type World } from '../support/world';
 import type { Ending } from '../../workflows/contract';
 
-/** Servers start and stop, and the attempts of killed workers are waited for. */
-const TIMEOUT_MS = 240_000;
-
 let model: ScriptedModel;
 let postgres: OwnServer;
 let world: World;
@@ -27,7 +24,7 @@ beforeAll(async () => {
   postgres = await startOwnPostgres();
   process.env['TEST_DATABASE_URL_BASE'] = postgres.address;
   world = await createWorld({ modelUrl: model.url });
-}, TIMEOUT_MS);
+});
 afterAll(async () => {
   await worker?.stop();
   await endWorkers();
@@ -36,7 +33,7 @@ afterAll(async () => {
   process.env['TEST_DATABASE_URL_BASE'] = shared;
   await postgres.dispose();
   await model.stop();
-}, TIMEOUT_MS);
+});
 
 /** Stops the server while nobody needs it, and has it back with what `meanwhile` left in its folder. */
 async function restart(meanwhile: () => Promise<void>): Promise<void> {
@@ -71,76 +68,72 @@ async function snapshot({ messageId, room }: OperatorCase): Promise<unknown> {
   };
 }
 
-test(
-  'Postgres restored to an earlier point: nothing that it holds is done again, and everything in it ends',
-  async () => {
-    const taskQueue = `operator-${randomBytes(6).toString('hex')}`;
-    const openCase = caseOpener(world, model);
-    const done = await openCase();
-    const asking = await openCase();
-    const acted = await openCase({ onCrash: 'resume' });
-    const still = await openCase({ answers: [answer.hold(), answer.hold()] });
-    const points = [
-      `callModel:sent@${asking.room.agent.id}`,
-      `postReply:committed@${acted.room.agent.id}`,
-      `callModel:sent@${still.room.agent.id}`,
-    ];
-    const env = { ...workerEnv(world, taskQueue), RUN_TIME_LIMIT_SECONDS: '600', RUN_MODEL_TIMEOUT_SECONDS: '300' };
-    const victim = forkCrashWorker(env, { points, action: 'stop' });
-    await until('every run to reach its point', async () => victim.stops.length === points.length, 60_000);
-    await done.closed();
-    await victim.kill();
-    const pending = await openCase();
-    const held = await snapshot(done);
-    await restart(() => postgres.keep());
+test('Postgres restored to an earlier point: nothing that it holds is done again, and everything in it ends', async () => {
+  const taskQueue = `operator-${randomBytes(6).toString('hex')}`;
+  const openCase = caseOpener(world, model);
+  const done = await openCase();
+  const asking = await openCase();
+  const acted = await openCase({ onCrash: 'resume' });
+  const still = await openCase({ answers: [answer.hold(), answer.hold()] });
+  const points = [
+    `callModel:sent@${asking.room.agent.id}`,
+    `postReply:committed@${acted.room.agent.id}`,
+    `callModel:sent@${still.room.agent.id}`,
+  ];
+  const env = { ...workerEnv(world, taskQueue), RUN_TIME_LIMIT_SECONDS: '600', RUN_MODEL_TIMEOUT_SECONDS: '300' };
+  const victim = forkCrashWorker(env, { points, action: 'stop' });
+  await until('every run to reach its point', async () => victim.stops.length === points.length);
+  await done.closed();
+  await victim.kill();
+  const pending = await openCase();
+  const held = await snapshot(done);
+  await restart(() => postgres.keep());
 
-    // What Postgres will forget: all but one of these end, and messages, runs and rooms that are new.
-    const first = await startOperatorWorker(world, { taskQueue });
-    worker = first;
-    await first.dispatch();
-    for (const it of [asking, acted, pending]) await expectEnded(it, 'replied', ONCE);
-    const forgotten = await done.another();
-    const halfway = await openCase({ onCrash: 'resume' });
-    const stand = first.stand(halfway.room.agent.id, 'writeMemory', 'before');
-    await first.dispatch();
-    await expectEnded(forgotten, 'replied', ONCE);
-    await stand.reached;
-    await until('the second request of the run that stays open', async () => still.requests().length === 2);
-    for (const it of [asking, acted, pending, forgotten]) await operatorHands(first.client).result(it.target);
-    await first.stop();
-    worker = undefined;
-    const asked = model.requests.length;
-    await restart(() => postgres.putBack());
-    expect(await world.db.run.count({ where: { messageId: forgotten.messageId } })).toBe(0);
+  // What Postgres will forget: all but one of these end, and messages, runs and rooms that are new.
+  const first = await startOperatorWorker(world, { taskQueue });
+  worker = first;
+  await first.dispatch();
+  for (const it of [asking, acted, pending]) await expectEnded(it, 'replied', ONCE);
+  const forgotten = await done.another();
+  const halfway = await openCase({ onCrash: 'resume' });
+  const stand = first.stand(halfway.room.agent.id, 'writeMemory', 'before');
+  await first.dispatch();
+  await expectEnded(forgotten, 'replied', ONCE);
+  await stand.reached;
+  await until('the second request of the run that stays open', async () => still.requests().length === 2);
+  for (const it of [asking, acted, pending, forgotten]) await operatorHands(first.client).result(it.target);
+  await first.stop();
+  worker = undefined;
+  const asked = model.requests.length;
+  await restart(() => postgres.putBack());
+  expect(await world.db.run.count({ where: { messageId: forgotten.messageId } })).toBe(0);
 
-    const second = await startOperatorWorker(world, { taskQueue });
-    worker = second;
-    const hands = operatorHands(second.client);
-    // Its run was forgotten, and its execution was not: it owns nothing any more.
-    expect(await hands.result(halfway.target)).toMatchObject({ result: 'fenced', why: 'not_mine' });
-    // Already started counts as delivered; it has also ended.
-    expect(await second.dispatch()).toMatchObject({ started: 1, failed: 0 });
-    await until('the reconciler to have ended everything', async () => {
-      await second.reconcile();
-      return (await world.db.wake.count({ where: { state: 'delivered' } })) === 0;
-    });
-    await expectEnded(asking, 'lost', NOTHING);
-    await expectEnded(acted, 'lost', { ...NOTHING, replies: 1 });
-    await expectEnded(pending, 'lost', NOTHING);
-    // Its execution is open, and its run is its own: it goes on, and asks again what it does not know it has asked.
-    await expectEnded(still, 'replied', ONCE);
-    expect((await still.closed()).requests.map((request) => request.outcome)).toEqual(['unknown', 'answered']);
-    expect(await snapshot(done)).toEqual(held);
-    for (const it of [done, asking, acted, pending, still]) await it.expectTrue();
-    expect(model.requests).toHaveLength(asked + 1);
+  const second = await startOperatorWorker(world, { taskQueue });
+  worker = second;
+  const hands = operatorHands(second.client);
+  // Its run was forgotten, and its execution was not: it owns nothing any more.
+  expect(await hands.result(halfway.target)).toMatchObject({ result: 'fenced', why: 'not_mine' });
+  // Already started counts as delivered; it has also ended.
+  expect(await second.dispatch()).toMatchObject({ started: 1, failed: 0 });
+  await until('the reconciler to have ended everything', async () => {
+    await second.reconcile();
+    return (await world.db.wake.count({ where: { state: 'delivered' } })) === 0;
+  });
+  await expectEnded(asking, 'lost', NOTHING);
+  await expectEnded(acted, 'lost', { ...NOTHING, replies: 1 });
+  await expectEnded(pending, 'lost', NOTHING);
+  // Its execution is open, and its run is its own: it goes on, and asks again what it does not know it has asked.
+  await expectEnded(still, 'replied', ONCE);
+  expect((await still.closed()).requests.map((request) => request.outcome)).toEqual(['unknown', 'answered']);
+  expect(await snapshot(done)).toEqual(held);
+  for (const it of [done, asking, acted, pending, still]) await it.expectTrue();
+  expect(model.requests).toHaveLength(asked + 1);
 
-    // What was forgotten may be asked for again.
-    const again = await done.another();
-    await second.dispatch();
-    await expectEnded(again, 'replied', ONCE);
-    await again.expectTrue();
-    await second.nothingOpen();
-    expect(await second.reconcile()).toMatchObject({ looked: 0, acted: 0 });
-  },
-  TIMEOUT_MS,
-);
+  // What was forgotten may be asked for again.
+  const again = await done.another();
+  await second.dispatch();
+  await expectEnded(again, 'replied', ONCE);
+  await again.expectTrue();
+  await second.nothingOpen();
+  expect(await second.reconcile()).toMatchObject({ looked: 0, acted: 0 });
+});

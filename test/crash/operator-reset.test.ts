@@ -146,7 +146,7 @@ describe('a run that is reset while an attempt has acted and told nobody', () =>
     });
     // Before any reconciler looks: one that finds a copy open makes it look again, and be counted again.
     await Promise.all(copies);
-  }, 120_000);
+  });
 
   test.each(RUNNING)('in $activity, to workflow task $point: fenced, and nothing acts twice', async (each) => {
     const { claimed, closed, target, effects, requests, expectTrue } = opened.get(each) as OperatorCase;

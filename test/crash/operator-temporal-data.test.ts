@@ -14,9 +14,6 @@ import { createWorld, type World } from '../support/world';
 import { dispatchOnce } from '../../worker/dispatcher';
 import type { CrashPoint } from '../support/crash-points';
 
-/** Servers start and stop, and the attempts of killed workers are waited for. */
-const TIMEOUT_MS = 240_000;
-
 let model: ScriptedModel;
 let world: World;
 let temporal: OwnServer;
@@ -31,7 +28,7 @@ beforeEach(async () => {
   temporal = await startOwnTemporal();
   openCase = caseOpener(world, model);
   taskQueue = `operator-${randomBytes(6).toString('hex')}`;
-}, TIMEOUT_MS);
+});
 afterEach(async () => {
   await worker?.stop();
   worker = undefined;
@@ -59,7 +56,7 @@ async function killAt(points: ReadonlyMap<OperatorCase, CrashPoint>, after?: Ope
     { ...workerEnv(world, taskQueue), TEMPORAL_ADDRESS: temporal.address, RUN_TIME_LIMIT_SECONDS: '600' },
     { points: [...points].map(([{ room }, point]) => `${point}@${room.agent.id}`), action: 'stop' },
   );
-  await until('every run to reach its point', async () => victim.stops.length === points.size, 60_000);
+  await until('every run to reach its point', async () => victim.stops.length === points.size);
   await after?.closed();
   await victim.kill();
 }
@@ -101,122 +98,114 @@ async function reconcileUntilClosed(it: OperatorCase): Promise<void> {
   });
 }
 
-test(
-  'a lost Temporal database: unclaimed wakes are started again, open runs are lost, and closed ones are left alone',
-  async () => {
-    const done = await openCase();
-    const first = await startWorker();
-    await first.dispatch();
-    await done.closed();
-    await stopWorker();
-    const asking = await openCase();
-    const acted = await openCase();
-    const claimed = await openCase();
-    await killAt(
-      new Map<OperatorCase, CrashPoint>([
-        [asking, 'callModel:sent'],
-        [acted, 'postReply:committed'],
-        [claimed, 'claimMessage:committed'],
-      ]),
-    );
-    const unclaimed = [await openCase(), await openCase(), await openCase()];
-    await deliver();
-    await temporal.stop();
-    const pending = await openCase();
-    const before = await snapshot(done);
+test('a lost Temporal database: unclaimed wakes are started again, open runs are lost, and closed ones are left alone', async () => {
+  const done = await openCase();
+  const first = await startWorker();
+  await first.dispatch();
+  await done.closed();
+  await stopWorker();
+  const asking = await openCase();
+  const acted = await openCase();
+  const claimed = await openCase();
+  await killAt(
+    new Map<OperatorCase, CrashPoint>([
+      [asking, 'callModel:sent'],
+      [acted, 'postReply:committed'],
+      [claimed, 'claimMessage:committed'],
+    ]),
+  );
+  const unclaimed = [await openCase(), await openCase(), await openCase()];
+  await deliver();
+  await temporal.stop();
+  const pending = await openCase();
+  const before = await snapshot(done);
 
-    await temporal.lose();
-    await temporal.start();
-    const second = await startWorker();
-    await expect(hands.result(done.target)).rejects.toThrow();
-    // Three runs that are lost, and three wakes that are due again; then those, and the one that was never delivered.
-    expect(await second.reconcile()).toMatchObject({ looked: 6, acted: 6 });
-    expect(await second.dispatch()).toMatchObject({ started: 4, failed: 0 });
-    for (const it of [...unclaimed, pending]) {
-      await expectReplied(it);
-      expect(it.requests()).toHaveLength(1);
-      await it.expectTrue();
-    }
-    for (const it of [asking, acted, claimed]) {
-      expect(await it.closed()).toMatchObject({ ending: 'lost', fencedCount: 0 });
-      expect(await it.effects()).toEqual(it === acted ? { ...NOTHING, replies: 1 } : NOTHING);
-      await it.expectTrue();
-    }
-    expect(await snapshot(done)).toEqual(before);
+  await temporal.lose();
+  await temporal.start();
+  const second = await startWorker();
+  await expect(hands.result(done.target)).rejects.toThrow();
+  // Three runs that are lost, and three wakes that are due again; then those, and the one that was never delivered.
+  expect(await second.reconcile()).toMatchObject({ looked: 6, acted: 6 });
+  expect(await second.dispatch()).toMatchObject({ started: 4, failed: 0 });
+  for (const it of [...unclaimed, pending]) {
+    await expectReplied(it);
+    expect(it.requests()).toHaveLength(1);
+    await it.expectTrue();
+  }
+  for (const it of [asking, acted, claimed]) {
+    expect(await it.closed()).toMatchObject({ ending: 'lost', fencedCount: 0 });
+    expect(await it.effects()).toEqual(it === acted ? { ...NOTHING, replies: 1 } : NOTHING);
+    await it.expectTrue();
+  }
+  expect(await snapshot(done)).toEqual(before);
 
-    // Temporal remembers nothing of it, so it starts what is asked of it; the claim does not.
-    const input = { agent: done.room.agent.id, message: done.messageId };
-    const again = await hands.startOver(taskQueue, done.target.workflowId, input);
-    const { id } = await done.closed();
-    expect(await hands.result({ ...done.target, temporalRunId: again })).toEqual({
-      result: 'fenced',
-      why: 'already_claimed',
-      run: id,
-    });
-    await expectReplied(done, 1);
-    await second.nothingOpen();
-    expect(await second.reconcile()).toMatchObject({ looked: 0, acted: 0 });
-  },
-  TIMEOUT_MS,
-);
+  // Temporal remembers nothing of it, so it starts what is asked of it; the claim does not.
+  const input = { agent: done.room.agent.id, message: done.messageId };
+  const again = await hands.startOver(taskQueue, done.target.workflowId, input);
+  const { id } = await done.closed();
+  expect(await hands.result({ ...done.target, temporalRunId: again })).toEqual({
+    result: 'fenced',
+    why: 'already_claimed',
+    run: id,
+  });
+  await expectReplied(done, 1);
+  await second.nothingOpen();
+  expect(await second.reconcile()).toMatchObject({ looked: 0, acted: 0 });
+});
 
-test(
-  'Temporal restored to an earlier point: old executions go on, meet the fence and end, and nothing is done twice',
-  async () => {
-    const done = await openCase();
-    const asking = await openCase();
-    const claimed = await openCase();
-    const acted = await openCase({ onCrash: 'resume' });
-    await killAt(
-      new Map<OperatorCase, CrashPoint>([
-        [asking, 'callModel:sent'],
-        [claimed, 'claimMessage:committed'],
-        [acted, 'writeMemory:committed'],
-      ]),
-      done,
-    );
-    const unclaimed = await openCase();
-    await deliver();
-    await temporal.stop();
-    await temporal.keep();
-    await temporal.start();
+test('Temporal restored to an earlier point: old executions go on, meet the fence and end, and nothing is done twice', async () => {
+  const done = await openCase();
+  const asking = await openCase();
+  const claimed = await openCase();
+  const acted = await openCase({ onCrash: 'resume' });
+  await killAt(
+    new Map<OperatorCase, CrashPoint>([
+      [asking, 'callModel:sent'],
+      [claimed, 'claimMessage:committed'],
+      [acted, 'writeMemory:committed'],
+    ]),
+    done,
+  );
+  const unclaimed = await openCase();
+  await deliver();
+  await temporal.stop();
+  await temporal.keep();
+  await temporal.start();
 
-    // What Temporal will forget: all of these end, one is under way, and one is delivered and not claimed.
-    const first = await startWorker();
-    const old = [done, asking, claimed, acted, unclaimed];
-    for (const it of old) await expectReplied(it);
-    const forgotten = await done.another();
-    const halfway = await openCase({ onCrash: 'resume' });
-    const stand = first.stand(halfway.room.agent.id, 'writeMemory', 'before');
-    await first.dispatch();
-    await expectReplied(forgotten);
-    await stand.reached;
-    await stopWorker();
-    const unheard = await openCase();
-    await deliver();
-    await temporal.stop();
-    const before = await Promise.all([...old, forgotten].map(snapshot));
-    const asked = model.requests.length;
+  // What Temporal will forget: all of these end, one is under way, and one is delivered and not claimed.
+  const first = await startWorker();
+  const old = [done, asking, claimed, acted, unclaimed];
+  for (const it of old) await expectReplied(it);
+  const forgotten = await done.another();
+  const halfway = await openCase({ onCrash: 'resume' });
+  const stand = first.stand(halfway.room.agent.id, 'writeMemory', 'before');
+  await first.dispatch();
+  await expectReplied(forgotten);
+  await stand.reached;
+  await stopWorker();
+  const unheard = await openCase();
+  await deliver();
+  await temporal.stop();
+  const before = await Promise.all([...old, forgotten].map(snapshot));
+  const asked = model.requests.length;
 
-    await temporal.putBack();
-    await temporal.start();
-    const second = await startWorker();
-    for (const it of old) {
-      const { id } = await it.closed();
-      // Their run ids are the old ones, so each is told how its own run ended.
-      expect(await hands.result(it.target)).toEqual({ result: 'ended', run: id, ending: 'replied' });
-    }
-    expect(await Promise.all([...old, forgotten].map(snapshot))).toEqual(before);
-    expect(model.requests).toHaveLength(asked);
+  await temporal.putBack();
+  await temporal.start();
+  const second = await startWorker();
+  for (const it of old) {
+    const { id } = await it.closed();
+    // Their run ids are the old ones, so each is told how its own run ended.
+    expect(await hands.result(it.target)).toEqual({ result: 'ended', run: id, ending: 'replied' });
+  }
+  expect(await Promise.all([...old, forgotten].map(snapshot))).toEqual(before);
+  expect(model.requests).toHaveLength(asked);
 
-    await reconcileUntilClosed(halfway);
-    expect(await halfway.closed()).toMatchObject({ ending: 'lost', fencedCount: 0 });
-    expect(await halfway.effects()).toEqual({ ...NOTHING, replies: 1 });
-    expect(await second.dispatch()).toMatchObject({ started: 1, failed: 0 });
-    await expectReplied(unheard);
-    for (const it of [...old, forgotten, halfway, unheard]) await it.expectTrue();
-    await second.nothingOpen();
-    expect(await second.reconcile()).toMatchObject({ looked: 0, acted: 0 });
-  },
-  TIMEOUT_MS,
-);
+  await reconcileUntilClosed(halfway);
+  expect(await halfway.closed()).toMatchObject({ ending: 'lost', fencedCount: 0 });
+  expect(await halfway.effects()).toEqual({ ...NOTHING, replies: 1 });
+  expect(await second.dispatch()).toMatchObject({ started: 1, failed: 0 });
+  await expectReplied(unheard);
+  for (const it of [...old, forgotten, halfway, unheard]) await it.expectTrue();
+  await second.nothingOpen();
+  expect(await second.reconcile()).toMatchObject({ looked: 0, acted: 0 });
+});

@@ -27,7 +27,7 @@ beforeAll(async () => {
   worker = await startOperatorWorker(world, { address: temporal.address });
   hands = operatorHands(worker.client);
   openCase = caseOpener(world, model);
-}, 120_000);
+});
 afterAll(async () => {
   await worker.stop();
   await temporal.dispose();

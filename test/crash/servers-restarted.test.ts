@@ -36,7 +36,7 @@ beforeAll(async () => {
   // Until the file is over: its environment is changed back then.
   process.env['TEST_DATABASE_URL_BASE'] = servers.databaseUrl;
   process.env['TEST_TEMPORAL_ADDRESS'] = servers.temporalAddress;
-}, 120_000);
+});
 afterAll(async () => {
   await endWorkers();
   await servers?.stop();
@@ -48,7 +48,7 @@ describe.each(['postgres_stopped', 'postgres_killed', 'temporal_killed'] as cons
 
   beforeAll(async () => {
     batch = await runCrashBatch({ fault, cases: CASES, model, servers });
-  }, 360_000);
+  });
 
   test.each(CASES)('$point, on_crash $onCrash: as promised', (each) => {
     const outcome = batch.outcomes[CASES.indexOf(each)] as CrashOutcome;

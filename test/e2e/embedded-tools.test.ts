@@ -34,7 +34,7 @@ beforeAll(async () => {
   if (!start.stdout) throw new Error('its output is not to be read');
   for await (const line of createInterface({ input: start.stdout })) if (line.includes('Ctrl-C stops')) return;
   throw new Error('npm start ended before it was up');
-}, 120_000);
+});
 afterAll(async () => {
   if (start.exitCode === null) {
     start.kill('SIGTERM');

@@ -18,16 +18,12 @@ beforeAll(async () => {
 });
 afterAll(() => api.close());
 
-(tool.found ? test : test.skip)(
-  'made-up requests break nothing, and no answer differs from the document',
-  async () => {
-    const made = await makeKnown(api);
-    const path = tool.found ? tool.path : '';
-    const { code, output } = await runSchemathesis(path, { url: api.url, ...made, examples: 5, seed: 1 });
-    // Looked at all: a run that asked nothing would find nothing too.
-    expect(output).toMatch(/Tested: [1-9]\d+/);
-    expect(code === 0 ? '' : output).toBe('');
-    expect(api.logged()).not.toContain('a request failed');
-  },
-  300_000,
-);
+(tool.found ? test : test.skip)('made-up requests break nothing, and no answer differs from the document', async () => {
+  const made = await makeKnown(api);
+  const path = tool.found ? tool.path : '';
+  const { code, output } = await runSchemathesis(path, { url: api.url, ...made, examples: 5, seed: 1 });
+  // Looked at all: a run that asked nothing would find nothing too.
+  expect(output).toMatch(/Tested: [1-9]\d+/);
+  expect(code === 0 ? '' : output).toBe('');
+  expect(api.logged()).not.toContain('a request failed');
+});

@@ -116,4 +116,4 @@ test('no order of deliveries and endings overruns a budget, leaks a reservation 
   // Programs in which a budget never matters would pass as well.
   expect(delivered).toBeGreaterThan(20);
   expect(turnedAway).toBeGreaterThan(5);
-}, 120_000);
+});

@@ -55,7 +55,7 @@ describe('who is granted a claim', () => {
         fencedCount: 49,
       });
     }
-  }, 180_000);
+  });
 
   test('the same execution, as often as it asks: its acknowledgement was lost', async () => {
     const wake = await deliveredWake(world);

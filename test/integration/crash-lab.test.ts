@@ -42,7 +42,7 @@ beforeAll(async () => {
     await rm(scratch, { recursive: true, force: true });
   }
   // Half a minute on two quiet cores.
-}, 180_000);
+});
 
 function of(way: Way): readonly Observation[] {
   const observed = lab.observations.filter((each) => each.way === way);

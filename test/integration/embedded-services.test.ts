@@ -52,4 +52,4 @@ it('an instance killed with SIGKILL is followed by one that takes over its folde
   await services.stop();
   await folder.release();
   expect(await readdir(join(path, 'lock'))).toEqual([]);
-}, 60_000);
+});

@@ -24,7 +24,7 @@ beforeAll(async () => {
   parent = await mkdtemp(join(tmpdir(), 'room-temporal-'));
   dir = join(parent, 'temporal');
   cliPath = (await findTemporalCli({ cacheDir: CACHE, log: () => undefined })).path;
-}, 120_000);
+});
 beforeEach(() => {
   lines = [];
 });

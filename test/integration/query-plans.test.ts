@@ -51,7 +51,7 @@ beforeAll(async () => {
   await client.query('SET auto_explain.log_nested_statements = on');
   await client.query('SET client_min_messages = log');
   client.release();
-}, 120_000);
+});
 afterAll(() => world.close());
 
 /** The plans of the statements that this sends. */

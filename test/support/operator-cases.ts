@@ -68,13 +68,13 @@ export function caseOpener(world: World, model: ScriptedModel): OpenCase {
     const { messageId, taskId } = await room.sendTask(goal);
     const asked: CapturedRequest[] = [];
     cases.push({ goal, answers: [...answers], byDefault: answer.reply(declareEveryKind(room, taskId)), asked });
-    const closed = () => closedRun(db, messageId, room.agent.id, 60_000);
+    const closed = () => closedRun(db, messageId, room.agent.id);
     return {
       room,
       messageId,
       target: { workflowId: wakeWorkflowId(room.agent.id, messageId) },
       requests: () => asked,
-      claimed: () => until('the run to be claimed', () => db.run.findFirst({ where: { messageId } }), 60_000),
+      claimed: () => until('the run to be claimed', () => db.run.findFirst({ where: { messageId } })),
       closed,
       effects: async () => countEffects(db, (await db.run.findFirstOrThrow({ where: { messageId } })).id),
       expectTrue: async () => {

@@ -81,19 +81,16 @@ export function operatorHands(client: Client) {
       client.workflow.getHandle(target.workflowId, target.temporalRunId ?? undefined).cancel(),
     delete: (target: Target) =>
       workflowService.deleteWorkflowExecution({ namespace: 'default', workflowExecution: execution(target) }),
-    /** Waits until Temporal does not know this execution any more. */
-    gone: (target: Target, timeoutMs: number) =>
-      until(
-        'the execution to be gone',
-        () =>
-          client.workflow
-            .getHandle(target.workflowId, target.temporalRunId ?? undefined)
-            .describe()
-            .then(
-              () => false,
-              () => true,
-            ),
-        timeoutMs,
+    /** Waits until Temporal does not know this execution any more: up to half a minute, in which it notes what it has read. */
+    gone: (target: Target) =>
+      until('the execution to be gone', () =>
+        client.workflow
+          .getHandle(target.workflowId, target.temporalRunId ?? undefined)
+          .describe()
+          .then(
+            () => false,
+            () => true,
+          ),
       ),
     /** Starts a workflow by hand under this id, over a closed execution, or over a running one, which it ends. */
     async startOver(taskQueue: string, workflowId: string, input: AgentRunInput): Promise<string> {

@@ -4,7 +4,8 @@
 import type { Db } from '../../prisma/store/transaction';
 import type { RunTimeouts } from '../../workflows/contract';
 
-export const TEST_TIMEOUTS: RunTimeouts = { limitMs: 30_000, stepMs: 5_000, modelMs: 20_000, heartbeatMs: 2_000 };
+/** None of them passes by itself, on however busy a machine. A test about one of them sets its own. */
+export const TEST_TIMEOUTS: RunTimeouts = { limitMs: 120_000, stepMs: 30_000, modelMs: 60_000, heartbeatMs: 9_000 };
 
 /** As a deployment has it when nothing is set. */
 export const HOLD_EXPIRY_MS = 72 * 3_600_000;
@@ -15,11 +16,17 @@ export function temporalAddress(): string {
   return address;
 }
 
+/**
+ * How long a test waits for what must come. No promise is so slow, and no test that passes waits so long, however busy its
+ * machine: a number close to what is usual would be a measurement. One test may wait twice (jest.config.js).
+ */
+const PATIENCE_MS = 240_000;
+
 /** Waits until `probe` returns something, looking often; fails with `what` after `timeoutMs`. */
 export async function until<T>(
   what: string,
   probe: () => Promise<T | null | undefined | false>,
-  timeoutMs = 20_000,
+  timeoutMs = PATIENCE_MS,
 ): Promise<T> {
   const deadline = Date.now() + timeoutMs;
   for (;;) {
@@ -31,15 +38,12 @@ export async function until<T>(
 }
 
 /** The run of a message, once it is closed. */
-export async function closedRun(db: Db, messageId: string, agentId?: string, timeoutMs?: number) {
+export async function closedRun(db: Db, messageId: string, agentId?: string) {
   const where = { messageId, state: 'closed', ...(agentId === undefined ? {} : { agentId }) };
-  return until(
-    `the run of ${messageId} to close`,
-    () =>
-      db.run.findFirst({
-        where,
-        include: { steps: { orderBy: { position: 'asc' } }, requests: { orderBy: { number: 'asc' } } },
-      }),
-    timeoutMs,
+  return until(`the run of ${messageId} to close`, () =>
+    db.run.findFirst({
+      where,
+      include: { steps: { orderBy: { position: 'asc' } }, requests: { orderBy: { number: 'asc' } } },
+    }),
   );
 }

@@ -37,8 +37,6 @@ import { sharedWorkflowBundle } from '../support/workflow-bundle';
 import { createWorld, type World } from '../support/world';
 
 const CLI_CACHE = join(__dirname, '..', '..', '.durable-room', 'cache');
-/** A namespace is known to a server's caches some seconds after it was made; a server comes back in as many. */
-const PATIENCE_MS = 120_000;
 
 let model: ScriptedModel;
 let world: World;
@@ -78,62 +76,55 @@ async function startService(env: Record<string, string>): Promise<WorkerService>
 }
 
 describe('a message whose wake cannot be started', () => {
-  test(
-    'because Temporal is away: 201, a wake that everyone sees pending, and one run once Temporal is back',
-    async () => {
-      const { path: cliPath } = await findTemporalCli({
-        configuredPath: process.env['TEMPORAL_CLI_PATH'],
-        cacheDir: CLI_CACHE,
-        log: () => undefined,
-      });
-      const dir = await mkdtemp(join(tmpdir(), 'durable-room-away-'));
-      opened.push(() => rm(dir, { recursive: true, force: true }));
-      const start = (port?: number): Promise<EmbeddedTemporal> =>
-        startEmbeddedTemporal({ cliPath, dir, headless: true, log: () => undefined, ...(port && { port }) });
-      let server = await start();
-      opened.push(() => server.stop());
-      const place = await createWorld({ modelUrl: model.url });
-      opened.push(() => place.close());
-      await startService({ ...workerEnv(place, 'away'), TEMPORAL_ADDRESS: server.address });
-      const log = pino({ level: 'silent' });
-      const deps = {
-        db: place.db,
-        secretBox: place.secretBox,
-        providers: new Map(),
-        allowedModelHosts: [],
-        prices: new Map(),
-        log,
-      };
-      const api = await serveApi(deps);
-      opened.push(() => api.close());
-      const key = { kind: 'service', name: 'a door', companyId: place.host.id } as const;
-      const { token } = await place.db.$transaction((tx) => createKey(tx, key));
-      const client = createClient(api.url, token);
+  test('because Temporal is away: 201, a wake that everyone sees pending, and one run once Temporal is back', async () => {
+    const { path: cliPath } = await findTemporalCli({
+      configuredPath: process.env['TEMPORAL_CLI_PATH'],
+      cacheDir: CLI_CACHE,
+      log: () => undefined,
+    });
+    const dir = await mkdtemp(join(tmpdir(), 'durable-room-away-'));
+    opened.push(() => rm(dir, { recursive: true, force: true }));
+    const start = (port?: number): Promise<EmbeddedTemporal> =>
+      startEmbeddedTemporal({ cliPath, dir, headless: true, log: () => undefined, ...(port && { port }) });
+    let server = await start();
+    opened.push(() => server.stop());
+    const place = await createWorld({ modelUrl: model.url });
+    opened.push(() => place.close());
+    await startService({ ...workerEnv(place, 'away'), TEMPORAL_ADDRESS: server.address });
+    const log = pino({ level: 'silent' });
+    const deps = {
+      db: place.db,
+      secretBox: place.secretBox,
+      providers: new Map(),
+      allowedModelHosts: [],
+      prices: new Map(),
+      log,
+    };
+    const api = await serveApi(deps);
+    opened.push(() => api.close());
+    const key = { kind: 'service', name: 'a door', companyId: place.host.id } as const;
+    const { token } = await place.db.$transaction((tx) => createKey(tx, key));
+    const client = createClient(api.url, token);
 
-      const port = Number(server.address.split(':').at(-1));
-      await server.stop();
-      const text = '@scribe is anybody there?';
-      const posted = await expectStatus(
-        201,
-        client.post(`/v1/rooms/${place.roomId}/events`, { type: 'message', text }),
-      );
-      expect(posted.wakes).toMatchObject([{ agent: place.scribe.id, status: 'pending', reason: null }]);
-      const wakeOf = () => place.db.wake.findFirstOrThrow({ where: { messageId: posted.id } });
-      await until('a start that fails', async () => (await wakeOf()).deliveredAt !== null);
-      const { data: waiting } = await expectStatus(200, client.get('/v1/wakes'));
-      expect(waiting).toMatchObject([{ message: posted.id, state: 'delivered' }]);
-      expect(await place.db.run.count()).toBe(0);
+    const port = Number(server.address.split(':').at(-1));
+    await server.stop();
+    const text = '@scribe is anybody there?';
+    const posted = await expectStatus(201, client.post(`/v1/rooms/${place.roomId}/events`, { type: 'message', text }));
+    expect(posted.wakes).toMatchObject([{ agent: place.scribe.id, status: 'pending', reason: null }]);
+    const wakeOf = () => place.db.wake.findFirstOrThrow({ where: { messageId: posted.id } });
+    await until('a start that fails', async () => (await wakeOf()).deliveredAt !== null);
+    const { data: waiting } = await expectStatus(200, client.get('/v1/wakes'));
+    expect(waiting).toMatchObject([{ message: posted.id, state: 'delivered' }]);
+    expect(await place.db.run.count()).toBe(0);
 
-      server = await start(port);
-      const run = await closedRun(place.db, posted.id, undefined, PATIENCE_MS);
-      expect(run).toMatchObject({ ending: 'replied', fencedCount: 0 });
-      expect(model.requests).toHaveLength(1);
-      const room = await place.db.room.findUniqueOrThrow({ where: { id: place.roomId } });
-      expect(room.runAllowance).toBe(999);
-      await expectLedgerEqualsRoom(place.db, run.id);
-    },
-    2 * PATIENCE_MS,
-  );
+    server = await start(port);
+    const run = await closedRun(place.db, posted.id);
+    expect(run).toMatchObject({ ending: 'replied', fencedCount: 0 });
+    expect(model.requests).toHaveLength(1);
+    const room = await place.db.room.findUniqueOrThrow({ where: { id: place.roomId } });
+    expect(room.runAllowance).toBe(999);
+    await expectLedgerEqualsRoom(place.db, run.id);
+  });
 
   test('because the answer to its start was lost: started again, and run once', async () => {
     let starts = 0;
@@ -157,7 +148,8 @@ describe('a message whose wake cannot be started', () => {
     const { messageId } = await world.post('@scribe hello');
     expect(await pass(losing)).toMatchObject({ started: 0, failed: 1 });
     expect(failed).toEqual([messageId]);
-    await world.db.$executeRaw`UPDATE wakes SET due_at = clock_timestamp() WHERE message_id = ${messageId}`;
+    await world.db
+      .$executeRaw`UPDATE wakes SET due_at = clock_timestamp() - interval '1 second' WHERE message_id = ${messageId}`;
     // If the run is quick, there is nothing left to repeat: its claim has said more than an acknowledgement.
     await pass(worker.client);
     const run = await closedRun(world.db, messageId);
@@ -192,32 +184,28 @@ describe('a reply that declares more than a message can carry', () => {
     ['60 small tasks', updates(60, 10), 'failed'],
     ['one task more than the limit', updates(DECLARED_TASKS_LIMIT + 1, 10), 'failed'],
     ['one task of 100 kB', updates(1, 100_000), 'failed'],
-  ])(
-    '%s: nothing is written, and the run has its ending',
-    async (_, task_updates, ending) => {
-      model.respond(() => answer.with(answer.reply({ reply: 'Much.', task_updates }), {}));
-      const { messageId } = await world.post('@scribe do much');
-      await worker.dispatch();
-      const run = await closedRun(world.db, messageId, undefined, 60_000);
-      expect(run).toMatchObject({ ending, steps: [] });
-      if (ending === 'failed') expect(run).toMatchObject({ code: 'reply_invalid' });
-      expect(await world.db.message.count({ where: { runId: run.id } })).toBe(0);
-      await expectLedgerEqualsRoom(world.db, run.id);
-    },
-    90_000,
-  );
+  ])('%s: nothing is written, and the run has its ending', async (_, task_updates, ending) => {
+    model.respond(() => answer.with(answer.reply({ reply: 'Much.', task_updates }), {}));
+    const { messageId } = await world.post('@scribe do much');
+    await worker.dispatch();
+    const run = await closedRun(world.db, messageId);
+    expect(run).toMatchObject({ ending, steps: [] });
+    if (ending === 'failed') expect(run).toMatchObject({ code: 'reply_invalid' });
+    expect(await world.db.message.count({ where: { runId: run.id } })).toBe(0);
+    await expectLedgerEqualsRoom(world.db, run.id);
+  });
 
   test('as many as the limit, each as long as it may be: all are taken up, and no history holds them', async () => {
     model.script(answer.reply({ reply: 'Much.', task_updates: updates(DECLARED_TASKS_LIMIT, 32_000) }));
     const { messageId } = await world.post('@scribe do as much as you may');
     await worker.dispatch();
-    const run = await closedRun(world.db, messageId, undefined, 60_000);
+    const run = await closedRun(world.db, messageId);
     expect(run).toMatchObject({ ending: 'replied' });
     expect(run.steps.map((step) => step.state)).toEqual(['done', ...Array(DECLARED_TASKS_LIMIT).fill('superseded')]);
     await worker.client.workflow.getHandle(run.workflowId).result();
     const described = await worker.client.workflow.getHandle(run.workflowId).describe();
     expect(described.historySize).toBeLessThan(64 * 1_024);
-  }, 90_000);
+  });
 });
 
 test('hundreds of signals to one run: it ends as if there had been none, and its history is bounded', async () => {
@@ -232,7 +220,7 @@ test('hundreds of signals to one run: it ends as if there had been none, and its
     await Promise.all(Array.from({ length: 50 }, () => handle.signal(RECHECK_SIGNAL)));
   }
   held.release();
-  const run = await closedRun(world.db, messageId, undefined, 60_000);
+  const run = await closedRun(world.db, messageId);
   await handle.result();
   const { historyLength } = await handle.describe();
   console.log(`history of ${historyLength} events after ${SIGNALS} signals`);
@@ -241,7 +229,7 @@ test('hundreds of signals to one run: it ends as if there had been none, and its
   // Looked at once each, they would cost seven events.
   expect(historyLength).toBeLessThan(4 * SIGNALS);
   await expectLedgerEqualsRoom(world.db, run.id);
-}, 120_000);
+});
 
 test('an execution that does not get to what it was told is not told again by every pass of every reconciler', async () => {
   const taskQueue = `nobody-${randomUUID()}`;
@@ -255,7 +243,8 @@ test('an execution that does not get to what it was told is not told again by ev
   const claim = await claimMessage(world.db, { workflowId, temporalRunId }, wake, { timeLimitMs: 30_000 });
   if (claim.kind !== 'granted') throw new Error(`the claim was not granted: ${claim.kind}`);
   await closeAsLost(world.db, claim.runId);
-  await world.db.$executeRaw`UPDATE runs SET due_at = clock_timestamp() WHERE id = ${claim.runId}`;
+  await world.db
+    .$executeRaw`UPDATE runs SET due_at = clock_timestamp() - interval '1 second' WHERE id = ${claim.runId}`;
   const told: string[] = [];
   const pass = () =>
     reconcileOnce({
@@ -275,54 +264,42 @@ test('an execution that does not get to what it was told is not told again by ev
   expect((events ?? []).filter((event) => event.workflowExecutionSignaledEventAttributes)).toHaveLength(1);
 });
 
-test(
-  'a namespace without our search attributes: the worker refuses to start and says what to do, and starts once it is done',
-  async () => {
-    const namespace = `fresh-${randomUUID()}`;
-    const { connection } = worker.client;
-    const env = { ...workerEnv(world, 'fresh'), TEMPORAL_ADDRESS: temporalAddress(), TEMPORAL_NAMESPACE: namespace };
-    // Not there at all: the server's own reason.
-    await expect(startService(env)).rejects.toThrow(/not found/i);
+test('a namespace without our search attributes: the worker refuses to start and says what to do, and starts once it is done', async () => {
+  const namespace = `fresh-${randomUUID()}`;
+  const { connection } = worker.client;
+  const env = { ...workerEnv(world, 'fresh'), TEMPORAL_ADDRESS: temporalAddress(), TEMPORAL_NAMESPACE: namespace };
+  // Not there at all: the server's own reason.
+  await expect(startService(env)).rejects.toThrow(/not found/i);
 
-    const retention = { seconds: 86_400 as never };
-    await connection.workflowService.registerNamespace({ namespace, workflowExecutionRetentionPeriod: retention });
-    const refusal = await until(
-      'the namespace to be known',
-      async () => {
-        const error = await startService(env).catch((reason: unknown) => reason as Error);
-        return error instanceof Error && !/not found/i.test(error.message) && error;
-      },
-      PATIENCE_MS,
-    );
-    const flags = SEARCH_ATTRIBUTES.map((name) => `--name ${name} --type Keyword`).join(' ');
-    expect(refusal.message).toContain(`lacks the search attributes ${SEARCH_ATTRIBUTES.join(', ')}`);
-    expect(refusal.message).toContain(`temporal operator search-attribute create --namespace ${namespace} ${flags}`);
+  const retention = { seconds: 86_400 as never };
+  await connection.workflowService.registerNamespace({ namespace, workflowExecutionRetentionPeriod: retention });
+  const refusal = await until('the namespace to be known', async () => {
+    const error = await startService(env).catch((reason: unknown) => reason as Error);
+    return error instanceof Error && !/not found/i.test(error.message) && error;
+  });
+  const flags = SEARCH_ATTRIBUTES.map((name) => `--name ${name} --type Keyword`).join(' ');
+  expect(refusal.message).toContain(`lacks the search attributes ${SEARCH_ATTRIBUTES.join(', ')}`);
+  expect(refusal.message).toContain(`temporal operator search-attribute create --namespace ${namespace} ${flags}`);
 
-    // One that is there is not asked for again.
-    const add = (names: readonly string[]) =>
-      connection.operatorService.addSearchAttributes({
-        namespace,
-        searchAttributes: Object.fromEntries(names.map((name) => [name, KEYWORD])),
-      });
-    const [first, ...others] = SEARCH_ATTRIBUTES;
-    await add([first]);
-    const shorter = await until(
-      'the first attribute to be known',
-      async () => {
-        const error = await startService(env).catch((reason: unknown) => reason as Error);
-        return error instanceof Error && !error.message.includes(first) && error;
-      },
-      PATIENCE_MS,
-    );
-    expect(shorter.message).toContain(`lacks the search attributes ${others.join(', ')}`);
+  // One that is there is not asked for again.
+  const add = (names: readonly string[]) =>
+    connection.operatorService.addSearchAttributes({
+      namespace,
+      searchAttributes: Object.fromEntries(names.map((name) => [name, KEYWORD])),
+    });
+  const [first, ...others] = SEARCH_ATTRIBUTES;
+  await add([first]);
+  const shorter = await until('the first attribute to be known', async () => {
+    const error = await startService(env).catch((reason: unknown) => reason as Error);
+    return error instanceof Error && !error.message.includes(first) && error;
+  });
+  expect(shorter.message).toContain(`lacks the search attributes ${others.join(', ')}`);
 
-    await add(others);
-    await until('the worker to start', () => startService(env).catch(() => null), PATIENCE_MS);
-    const { messageId } = await world.post('@scribe hello there');
-    expect(await closedRun(world.db, messageId, undefined, 60_000)).toMatchObject({ ending: 'replied' });
-  },
-  3 * PATIENCE_MS,
-);
+  await add(others);
+  await until('the worker to start', () => startService(env).catch(() => null));
+  const { messageId } = await world.post('@scribe hello there');
+  expect(await closedRun(world.db, messageId)).toMatchObject({ ending: 'replied' });
+});
 
 /** The server's number for the type Keyword. */
 const KEYWORD = 2;

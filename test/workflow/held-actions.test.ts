@@ -214,7 +214,7 @@ test('cancel and yes at the same time, many times: one outcome each, the action 
   ground.model.script(answer.reply('Still here.'));
   const { messageId } = await world.post('@scribe and now?');
   expect((await closedRun(world.db, messageId, world.scribe.id)).ending).toBe('replied');
-}, 180_000);
+});
 
 describe('with a door closed', () => {
   test('decided while no worker runs: carried out by the next one', async () => {
@@ -249,7 +249,8 @@ describe('with a door closed', () => {
       const deps = { db: world.db, client: down as unknown as Client, onSignalFailed: () => undefined };
       expect(await deliverSignals(deps)).toMatchObject({ delivered: 0, failed: 1 });
       expect(await world.db.runSignal.findFirst({ where: { runId: run.id } })).toMatchObject({ deliveredAt: null });
-      await world.db.$executeRaw`UPDATE run_signals SET due_at = clock_timestamp() WHERE run_id = ${run.id}`;
+      await world.db
+        .$executeRaw`UPDATE run_signals SET due_at = clock_timestamp() - interval '1 second' WHERE run_id = ${run.id}`;
       await quiet.signal();
       expect((await closedRun(world.db, messageId, world.scribe.id)).ending).toBe('replied');
       await expectLedgerEqualsRoom(world.db, run.id);
@@ -291,12 +292,12 @@ describe('with a door closed', () => {
       await world.db.$executeRaw`
         UPDATE runs SET decided_at = clock_timestamp() - interval '70 seconds' WHERE id = ${each.id}`;
     }
-    await world.db.$executeRaw`UPDATE runs SET due_at = clock_timestamp() WHERE id = ${run.id}`;
+    await world.db.$executeRaw`UPDATE runs SET due_at = clock_timestamp() - interval '1 second' WHERE id = ${run.id}`;
     await reconcileOnce(ground.reconciler());
     expect((await closedRun(world.db, run.messageId, world.scribe.id)).ending).toBe('replied');
 
     await world.db.$executeRaw`
-      UPDATE runs SET due_at = clock_timestamp(), decided_at = clock_timestamp() - interval '25 hours' WHERE id = ${other.id}`;
+      UPDATE runs SET due_at = clock_timestamp() - interval '1 second', decided_at = clock_timestamp() - interval '25 hours' WHERE id = ${other.id}`;
     await reconcileOnce(ground.reconciler());
     expect((await closedRun(world.db, other.messageId, world.scribe.id)).ending).toBe('lost');
     expect((await ground.workflowOf(other.messageId).describe()).status.name).toBe('TERMINATED');

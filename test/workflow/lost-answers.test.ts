@@ -140,7 +140,7 @@ function cutting(db: Db): Db {
 
 test.each(CASES)('$activity, transaction $transaction, cut $cut, on_crash $onCrash: $ending', async (each) => {
   const { room, messageId } = opened.get(each) as { room: TestRoom; messageId: string };
-  const run = await closedRun(world.db, messageId, room.agent.id, 40_000);
+  const run = await closedRun(world.db, messageId, room.agent.id);
   expect(run).toMatchObject({ ending: each.ending, fencedCount: 0 });
   expect(run.steps.map((step) => step.state)).toEqual(each.states);
   if (run.ending === 'failed' || run.ending === 'partial') expect(run.code).toBe('outcome_unknown');
@@ -165,7 +165,7 @@ test('while Postgres refuses connections the claim is tried again, and a later a
   });
   expect(await world.db.agentRunLock.count({ where: { messageId } })).toBe(0);
   cutter.refuse(false);
-  const run = await closedRun(world.db, messageId, world.scribe.id, 40_000);
+  const run = await closedRun(world.db, messageId, world.scribe.id);
   expect(run).toMatchObject({ ending: 'replied', fencedCount: 0 });
   expect(run.requests).toHaveLength(1);
   await expectLedgerEqualsRoom(world.db, run.id);

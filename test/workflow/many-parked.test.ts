@@ -24,11 +24,7 @@ test(`${RUNS} parked runs: nothing of them while they wait, all of them when the
     await setRights(world, { task_send: 'hold' });
     model.respond(() => JSON.stringify({ reply: null, memory: null, task_updates: [], tasks_to_send: [SEND] }));
     const posted = await Promise.all(Array.from({ length: RUNS }, (_, n) => world.post(`@scribe number ${n}`)));
-    await until(
-      'all to park',
-      async () => (await db.run.count({ where: { parkedAt: { not: null } } })) === RUNS,
-      60_000,
-    );
+    await until('all to park', async () => (await db.run.count({ where: { parkedAt: { not: null } } })) === RUNS);
     const lengths = async (): Promise<number[]> =>
       Promise.all(
         posted.map(async ({ messageId }) => {
@@ -51,7 +47,7 @@ test(`${RUNS} parked runs: nothing of them while they wait, all of them when the
       runs.map((run) => decide(world, door.host.member, run.id, 'task_send:1', 'approve')),
     );
     expect(answers.map(({ status }) => status)).toEqual(runs.map(() => 200));
-    await until('all to end', async () => (await db.run.count({ where: { state: 'closed' } })) === RUNS, 60_000);
+    await until('all to end', async () => (await db.run.count({ where: { state: 'closed' } })) === RUNS);
     const tasks = await db.task.groupBy({ by: ['runId'], _count: true });
     expect(tasks.map((each) => each._count)).toEqual(runs.map(() => 1));
     expect(await db.heldAction.count({ where: { state: 'executed' } })).toBe(RUNS);
@@ -59,4 +55,4 @@ test(`${RUNS} parked runs: nothing of them while they wait, all of them when the
     await expectGaplessRoom(db, world.roomId);
     await second.stop();
   });
-}, 180_000);
+});

@@ -46,7 +46,8 @@ test('one that was deleted is found within the hour: its run is lost', async () 
     workflowExecution: { workflowId: wakeWorkflowId(world.scribe.id, run.messageId), runId: temporalRunId as string },
   });
   await until('the run to be lost', async () => {
-    await world.db.$executeRaw`UPDATE runs SET due_at = clock_timestamp() WHERE id = ${run.id} AND state = 'open'`;
+    await world.db
+      .$executeRaw`UPDATE runs SET due_at = clock_timestamp() - interval '1 second' WHERE id = ${run.id} AND state = 'open'`;
     await reconcileOnce(ground.reconciler());
     return (await world.db.run.findUniqueOrThrow({ where: { id: run.id } })).ending === 'lost';
   });

@@ -49,7 +49,7 @@ beforeAll(async () => {
   terminated = await runThatWaits();
   await worker.client.workflow.getHandle(terminated.workflowId).terminate();
   open = await runThatWaits();
-}, 120_000);
+});
 afterAll(async () => {
   await worker.client.workflow.getHandle(open.workflowId).terminate();
   await worker.stop();
@@ -80,7 +80,7 @@ async function killedRun(): Promise<Run> {
   await dying.ended;
   const heir = forkWorker(env);
   await heir.ready;
-  const run = await closedRun(world.db, posted.messageId, world.scribe.id, 60_000);
+  const run = await closedRun(world.db, posted.messageId, world.scribe.id);
   expect(run.ending).toBe('partial');
   await until('the workflow to end', async () => (await shown(run)).includes('WorkflowExecutionCompleted'));
   await heir.kill();
