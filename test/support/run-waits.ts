@@ -4,8 +4,11 @@
 import type { Db } from '../../prisma/store/transaction';
 import type { RunTimeouts } from '../../workflows/contract';
 
-/** None of them passes by itself, on however busy a machine. A test about one of them sets its own. */
-export const TEST_TIMEOUTS: RunTimeouts = { limitMs: 120_000, stepMs: 30_000, modelMs: 60_000, heartbeatMs: 9_000 };
+/**
+ * None of them passes by itself, on however busy a machine, and a run and its model call outlast PATIENCE_MS: a limit that
+ * passed is not to be taken for what a test waits for. A test about one of them sets its own.
+ */
+export const TEST_TIMEOUTS: RunTimeouts = { limitMs: 900_000, stepMs: 30_000, modelMs: 600_000, heartbeatMs: 9_000 };
 
 /** As a deployment has it when nothing is set. */
 export const HOLD_EXPIRY_MS = 72 * 3_600_000;
