@@ -118,7 +118,7 @@ export async function pauseAgent(
   await tx.$queryRaw`
     SELECT 1 AS locked FROM room_agents WHERE agent_id = ${agentId} ORDER BY room_id FOR NO KEY UPDATE`;
   const changed = await tx.$executeRaw`
-    UPDATE agents SET paused_at = clock_timestamp() WHERE id = ${agentId} AND paused_at IS NULL`;
+    UPDATE agents SET paused_at = clock_ms() WHERE id = ${agentId} AND paused_at IS NULL`;
   const inFlight = await tx.$queryRaw<RunOfPaused[]>`
     SELECT id AS run, room_id AS room, message_id AS message
     FROM runs WHERE agent_id = ${agentId} AND state = 'open' ORDER BY id`;

@@ -47,10 +47,10 @@ const BUDGET_LOCK = 7_306_110;
 export const IS_USED_UP = Prisma.sql`(
   CASE WHEN a.tokens_per_day IS NULL THEN false ELSE a.tokens_per_run > a.tokens_per_day - (
     SELECT coalesce(sum(t.settled), 0) FROM token_reservations t
-    WHERE t.agent_id = a.id AND t.day = (clock_timestamp() AT TIME ZONE 'UTC')::date) END
+    WHERE t.agent_id = a.id AND t.day = (clock_ms() AT TIME ZONE 'UTC')::date) END
   OR CASE WHEN c.tokens_per_day IS NULL THEN false ELSE a.tokens_per_run > c.tokens_per_day - (
     SELECT coalesce(sum(t.settled), 0) FROM token_reservations t
-    WHERE t.company_id = c.id AND t.day = (clock_timestamp() AT TIME ZONE 'UTC')::date) END)`;
+    WHERE t.company_id = c.id AND t.day = (clock_ms() AT TIME ZONE 'UTC')::date) END)`;
 
 /** Whether this wake reserves: its agent or its company has a budget. */
 export function isBudgeted(wake: BudgetFacts): boolean {
@@ -69,7 +69,7 @@ export async function lockBudgets(tx: SqlTx, wakes: readonly BudgetedWake[]): Pr
     SELECT pg_advisory_xact_lock(${BUDGET_LOCK}::int, key)::text
     FROM (SELECT DISTINCT hashtext(id) AS key FROM unnest(${companies}::text[]) AS id ORDER BY key) AS keys`;
   const rows = await tx.$queryRaw<{ day: string; id: string; counted: string }[]>`
-    WITH today AS MATERIALIZED (SELECT (clock_timestamp() AT TIME ZONE 'UTC')::date AS day)
+    WITH today AS MATERIALIZED (SELECT (clock_ms() AT TIME ZONE 'UTC')::date AS day)
     SELECT today.day::text, o.id, coalesce(sum(coalesce(t.settled, t.reserved)), 0)::text AS counted
     FROM today CROSS JOIN (SELECT DISTINCT id FROM unnest(${agents}::text[]) AS id) AS o
     LEFT JOIN token_reservations t ON t.agent_id = o.id AND t.day = today.day
@@ -123,7 +123,7 @@ export function findOverBudget(
  */
 export function settlement(run: { id: string; agentId: string; messageId: string }): Prisma.Sql {
   return Prisma.sql`
-      UPDATE token_reservations SET settled_at = clock_timestamp(), settled = (
+      UPDATE token_reservations SET settled_at = clock_ms(), settled = (
         SELECT greatest(coalesce(sum(coalesce(input_tokens, 0) + coalesce(output_tokens, 0)), 0),
                         CASE WHEN bool_or(${IS_UNCOUNTED}) THEN reserved ELSE 0 END)
         FROM model_requests WHERE run_id = ${run.id})
@@ -139,7 +139,7 @@ export async function loadBudgetToday(
 ): Promise<Record<string, unknown> | null> {
   if (tokensPerDay === null) return null;
   const [row] = await reader.$queryRaw<{ day: string; settled: string; reserved: string }[]>`
-    WITH today AS MATERIALIZED (SELECT (clock_timestamp() AT TIME ZONE 'UTC')::date AS day)
+    WITH today AS MATERIALIZED (SELECT (clock_ms() AT TIME ZONE 'UTC')::date AS day)
     SELECT today.day::text, coalesce(sum(t.settled), 0)::text AS settled,
            coalesce(sum(t.reserved) FILTER (WHERE t.settled IS NULL), 0)::text AS reserved
     FROM today LEFT JOIN token_reservations t ON t.day = today.day AND t.${Prisma.raw(owner)} = ${id}

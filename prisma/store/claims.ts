@@ -158,7 +158,7 @@ function insertClaim(
   return tx.$ahead`
     WITH facts AS MATERIALIZED (
       SELECT w.id, w.agent_id, w.message_id, w.room_id, w.company_id, w.hop + 1 AS hop, r.on_crash,
-             clock_timestamp() AS now
+             clock_ms() AS now
       FROM ${GATED_WAKES}
       WHERE w.agent_id = ${wake.agentId} AND w.message_id = ${wake.messageId} AND w.state = 'delivered' AND ${condition}
       FOR NO KEY UPDATE OF w

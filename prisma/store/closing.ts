@@ -56,7 +56,7 @@ export async function closeLockedRun(
   if (last) rows.push(stepColumns(last.step, last.record));
   await write(tx)`
     WITH unanswered AS (
-      UPDATE model_requests SET outcome = 'unknown', code = 'unknown', ended_at = clock_timestamp()
+      UPDATE model_requests SET outcome = 'unknown', code = 'unknown', ended_at = clock_ms()
       WHERE run_id = ${run.id} AND outcome = 'in_flight'
     ), steps AS (
       INSERT INTO run_steps (run_id, step_key, position, kind, state, code, effect_id)
@@ -65,9 +65,9 @@ export async function closeLockedRun(
            AS x(step_key text, position int, kind text, state text, code text, effect_id text)
     ), settled AS (${settlement(run)}
     )
-    UPDATE runs SET state = 'closed', ending = ${ending}, code = ${code}, closed_at = clock_timestamp(), context = NULL,
-                    parked_at = NULL, decided_at = NULL, due_at = clock_timestamp(),
-                    parked_ms = parked_ms + coalesce(extract(epoch FROM clock_timestamp() - parked_at) * 1000, 0)::bigint,
+    UPDATE runs SET state = 'closed', ending = ${ending}, code = ${code}, closed_at = clock_ms(), context = NULL,
+                    parked_at = NULL, decided_at = NULL, due_at = clock_ms(),
+                    parked_ms = parked_ms + coalesce(extract(epoch FROM clock_ms() - parked_at) * 1000, 0)::bigint,
                     cancelled_by = ${cancelled?.by ?? null}, cancel_reason = ${cancelled?.why ?? null},
                     retry_at = ${ending === 'busy' ? requests.retryAt : null}
     WHERE id = ${run.id}

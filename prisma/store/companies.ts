@@ -40,7 +40,7 @@ export async function suspendCompany(tx: Tx, companyId: string): Promise<{ compa
   await tx.$queryRaw`
     SELECT 1 AS locked FROM room_members WHERE company_id = ${companyId} ORDER BY room_id FOR NO KEY UPDATE`;
   const changed = await tx.$executeRaw`
-    UPDATE companies SET suspended_at = clock_timestamp() WHERE id = ${companyId} AND suspended_at IS NULL`;
+    UPDATE companies SET suspended_at = clock_ms() WHERE id = ${companyId} AND suspended_at IS NULL`;
   const drafts = new RoomDrafts();
   const ofCompany = Prisma.sql`company_id = ${companyId}`;
   await cancelOpenRuns(tx, drafts, ofCompany, { by: 'operator', why: 'suspended' });

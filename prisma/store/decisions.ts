@@ -63,8 +63,8 @@ export async function decideHeldAction(
   // Once more by the clock, in the same statement: nothing is decided at or after the moment at which it expires.
   const decided = await tx.$executeRaw`
     UPDATE held_actions SET state = ${state}, decision = ${decision}, decided_by = ${by.keyId},
-                            decided_by_name = ${by.name}, decided_at = clock_timestamp(), changed_at = clock_timestamp()
-    WHERE id = ${held.id} AND state = 'held' AND expires_at > clock_timestamp()`;
+                            decided_by_name = ${by.name}, decided_at = clock_ms(), changed_at = clock_ms()
+    WHERE id = ${held.id} AND state = 'held' AND expires_at > clock_ms()`;
   if (decided === 0) throw new Gone('the action is expired', 'expired');
   noteNews(tx, held.companyId);
   await passOn(tx, held, state);
@@ -78,7 +78,7 @@ export async function decideHeldAction(
  */
 export async function expireHeldActions(db: Db, limit: number): Promise<number> {
   const due = await db.$queryRaw<{ id: string }[]>`
-    SELECT id FROM held_actions WHERE state = 'held' AND expires_at <= clock_timestamp() ORDER BY expires_at LIMIT ${limit}`;
+    SELECT id FROM held_actions WHERE state = 'held' AND expires_at <= clock_ms() ORDER BY expires_at LIMIT ${limit}`;
   let expired = 0;
   for (const { id } of due) {
     expired += await inSqlTransaction(db, async (tx) => {
@@ -86,7 +86,7 @@ export async function expireHeldActions(db: Db, limit: number): Promise<number> 
       if (held?.state !== 'held' || !held.isPast) return 0;
       const state = held.runIsOpen ? 'expired' : 'superseded';
       await tx.$executeRaw`
-        UPDATE held_actions SET state = ${state}, changed_at = clock_timestamp() WHERE id = ${id} AND state = 'held'`;
+        UPDATE held_actions SET state = ${state}, changed_at = clock_ms() WHERE id = ${id} AND state = 'held'`;
       noteNews(tx, held.companyId);
       if (state === 'expired') await passOn(tx, held, state);
       return 1;
@@ -110,7 +110,7 @@ async function lockHeldAction(
     FOR SHARE OF m FOR NO KEY UPDATE OF r, h`;
   const [held] = await tx.$queryRaw<HeldFacts[]>`
     SELECT h.id, h.step_key AS step, h.run_id AS "runId", h.company_id AS "companyId", h.state, h.sha256,
-           h.decision, h.expires_at <= clock_timestamp() AS "isPast", r.state = 'open' AS "runIsOpen",
+           h.decision, h.expires_at <= clock_ms() AS "isPast", r.state = 'open' AS "runIsOpen",
            r.parked_at IS NOT NULL AS "isParked", r.reply, r.rights,
            (SELECT coalesce(jsonb_agg(jsonb_build_object('key', s.step_key, 'state', s.state, 'code', s.code,
                                                          'effectId', s.effect_id)), '[]')
@@ -128,8 +128,8 @@ async function passOn(tx: SqlTx, held: HeldFacts, state: 'approved' | 'declined'
   await addDecisionSignal(tx, held.runId, held.id);
   if (!held.isParked || stillWaits(held, state)) return;
   await tx.$executeRaw`
-    UPDATE runs SET decided_at = coalesce(decided_at, clock_timestamp()),
-                    due_at = least(due_at, clock_timestamp() + make_interval(secs => ${CARRY_OUT_SECONDS}))
+    UPDATE runs SET decided_at = coalesce(decided_at, clock_ms()),
+                    due_at = least(due_at, clock_ms() + make_interval(secs => ${CARRY_OUT_SECONDS}))
     WHERE id = ${held.runId}`;
 }
 

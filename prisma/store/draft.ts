@@ -177,7 +177,7 @@ export class RoomDraft {
       WITH input AS MATERIALIZED (SELECT ${JSON.stringify(rows)}::jsonb AS j),
       room AS (
         UPDATE rooms SET last_seq = last_seq + ${rows.events.length} WHERE id = ${this.roomId}
-        RETURNING id, last_seq - ${rows.events.length} AS base, clock_timestamp()::timestamptz(3) AS at
+        RETURNING id, last_seq - ${rows.events.length} AS base, clock_ms() AS at
       ),
       appended AS (
         INSERT INTO room_events (room_id, seq, id, type, company_id, author_kind, author_id, author_name, subject_id, data, at)

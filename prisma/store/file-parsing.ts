@@ -43,10 +43,10 @@ export async function takeFile(db: Db): Promise<FileToParse | null> {
   for (;;) {
     const [taken] = await db.$queryRaw<FileToParse[]>`
       WITH due AS (
-        SELECT id FROM files WHERE state = 'processing' AND due_at <= clock_timestamp()
+        SELECT id FROM files WHERE state = 'processing' AND due_at <= clock_ms()
         ORDER BY due_at LIMIT 1 FOR UPDATE SKIP LOCKED
       ), taken AS (
-        UPDATE files SET attempts = attempts + 1, due_at = clock_timestamp() + make_interval(secs => ${LEASE_SECONDS})
+        UPDATE files SET attempts = attempts + 1, due_at = clock_ms() + make_interval(secs => ${LEASE_SECONDS})
         FROM due WHERE files.id = due.id
         RETURNING files.id, room_id, media_type, attempts
       )
@@ -87,7 +87,7 @@ export async function finishFile(
           AS x(id text, number int, text text, page int, line int, start int)`;
       if (n < batches - 1) return true;
       await tx.$executeRaw`
-        UPDATE files SET state = 'ready', pages = ${read.pages}::int, parsed_at = clock_timestamp() WHERE id = ${file.id}`;
+        UPDATE files SET state = 'ready', pages = ${read.pages}::int, parsed_at = clock_ms() WHERE id = ${file.id}`;
       return true;
     });
     if (!written) return false;
@@ -102,7 +102,7 @@ export async function refuseFile(
   code: UnreadableCode,
 ): Promise<boolean> {
   const refused = await db.$executeRaw`
-    UPDATE files SET state = 'unreadable', code = ${code}, parsed_at = clock_timestamp()
+    UPDATE files SET state = 'unreadable', code = ${code}, parsed_at = clock_ms()
     WHERE id = ${file.id} AND state = 'processing' AND attempts = ${file.attempt}`;
   return refused === 1;
 }
@@ -119,14 +119,14 @@ export async function releaseFile(
   { interrupted }: { interrupted: boolean },
 ): Promise<void> {
   await db.$executeRaw`
-    UPDATE files SET due_at = clock_timestamp(), attempts = attempts - ${interrupted ? 1 : 0}::int
+    UPDATE files SET due_at = clock_ms(), attempts = attempts - ${interrupted ? 1 : 0}::int
     WHERE id = ${file.id} AND state = 'processing' AND attempts = ${file.attempt}`;
 }
 
 /** Locks the file for an attempt that still has it, and renews its lease. */
 async function holdFile(tx: SqlTx, file: Pick<FileToParse, 'id' | 'attempt'>): Promise<boolean> {
   const held = await tx.$executeRaw`
-    UPDATE files SET due_at = clock_timestamp() + make_interval(secs => ${LEASE_SECONDS})
+    UPDATE files SET due_at = clock_ms() + make_interval(secs => ${LEASE_SECONDS})
     WHERE id = ${file.id} AND state = 'processing' AND attempts = ${file.attempt}`;
   return held === 1;
 }

@@ -39,7 +39,7 @@ export async function settleApproved(
   state: 'executed' | 'superseded' | 'failed',
 ): Promise<void> {
   const [settled] = await tx.$queryRaw<{ companyId: string }[]>`
-    UPDATE held_actions SET state = ${state}, changed_at = clock_timestamp()
+    UPDATE held_actions SET state = ${state}, changed_at = clock_ms()
     WHERE run_id = ${runId} AND step_key = ${stepKey} AND state = 'approved'
     RETURNING company_id AS "companyId"`;
   if (!settled) throw new Error('an action was carried out that nobody approved');
@@ -49,7 +49,7 @@ export async function settleApproved(
 /** Ends every action of a closing run that is held or approved: `failedStep`'s attempt failed, the others lost their run. */
 export async function supersedeHeldActions(tx: SqlTx, runId: string, failedStep: string | null): Promise<void> {
   const [ended] = await tx.$queryRaw<{ companyId: string }[]>`
-    UPDATE held_actions SET changed_at = clock_timestamp(),
+    UPDATE held_actions SET changed_at = clock_ms(),
       state = CASE WHEN state = 'approved' AND step_key = ${failedStep} THEN 'failed' ELSE 'superseded' END
     WHERE run_id = ${runId} AND state IN ('held', 'approved')
     RETURNING company_id AS "companyId"`;
@@ -80,10 +80,10 @@ export async function recordStanding(tx: SqlTx, runId: string, move: Move, right
   // Its place among its company's runs in flight is free: a wake that waited for one can have it.
   await tx.$queryRaw`
     UPDATE runs SET
-      parked_ms = parked_ms + coalesce(extract(epoch FROM clock_timestamp() - parked_at) * 1000, 0)::bigint,
-      parked_at = CASE WHEN ${parked} THEN clock_timestamp() END,
-      decided_at = CASE WHEN ${decided} THEN clock_timestamp() END,
-      due_at = clock_timestamp() + make_interval(secs => ${lookSeconds})
+      parked_ms = parked_ms + coalesce(extract(epoch FROM clock_ms() - parked_at) * 1000, 0)::bigint,
+      parked_at = CASE WHEN ${parked} THEN clock_ms() END,
+      decided_at = CASE WHEN ${decided} THEN clock_ms() END,
+      due_at = clock_ms() + make_interval(secs => ${lookSeconds})
     WHERE id = ${runId}
     RETURNING CASE WHEN ${parked} AND EXISTS (
       SELECT FROM wakes w WHERE w.company_id = runs.company_id AND w.state = 'pending'

@@ -37,7 +37,7 @@ export async function openHeldActions(
       await tx.$executeRaw`
         INSERT INTO held_actions (id, run_id, step_key, room_id, company_id, agent_id, kind, action, sha256, expires_at)
         SELECT x.id, ${run.id}, x.step_key, ${run.roomId}, ${run.companyId}, ${run.agentId}, x.kind, x.action, x.sha256,
-               clock_timestamp() + make_interval(secs => ${expiryMs / 1_000})
+               clock_ms() + make_interval(secs => ${expiryMs / 1_000})
         FROM jsonb_to_recordset(${JSON.stringify(rows)}::jsonb)
              AS x(id text, step_key text, kind text, action text, sha256 text)`;
       noteNews(tx, run.companyId);

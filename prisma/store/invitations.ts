@@ -29,7 +29,7 @@ export async function createInvitation(
   const code = `dr_invite_${randomBytes(CODE_BYTES).toString('base64url')}`;
   const [made] = await tx.$queryRaw<{ expiresAt: Date }[]>`
     INSERT INTO invitations (id, room_id, code_hash, expires_at)
-    VALUES (${id}, ${roomId}, ${hashCode(code)}, clock_timestamp() + make_interval(days => ${VALID_DAYS}))
+    VALUES (${id}, ${roomId}, ${hashCode(code)}, clock_ms() + make_interval(days => ${VALID_DAYS}))
     RETURNING expires_at AS "expiresAt"`;
   return { id, code, expiresAt: (made as { expiresAt: Date }).expiresAt };
 }
@@ -41,7 +41,7 @@ export async function createInvitation(
  */
 export async function redeemInvitation(tx: Tx, roomId: string, author: Author, code: string): Promise<Member> {
   const [invitation] = await tx.$queryRaw<{ id: string; used: boolean; expired: boolean }[]>`
-    SELECT id, redeemed_at IS NOT NULL AS used, expires_at <= clock_timestamp() AS expired FROM invitations
+    SELECT id, redeemed_at IS NOT NULL AS used, expires_at <= clock_ms() AS expired FROM invitations
     WHERE code_hash = ${hashCode(code)} AND room_id = ${roomId} FOR NO KEY UPDATE`;
   if (!invitation) throw new NotFound('no such invitation');
   // After the lock: a statement that had to wait for it would read the room as it was before the wait.
@@ -52,7 +52,7 @@ export async function redeemInvitation(tx: Tx, roomId: string, author: Author, c
   const closed = await tx.room.count({ where: { id: roomId, closedAt: { not: null } } });
   if (closed > 0) throw new Conflict('the room is closed');
   await tx.$executeRaw`
-    UPDATE invitations SET redeemed_by = ${author.companyId}, redeemed_at = clock_timestamp() WHERE id = ${invitation.id}`;
+    UPDATE invitations SET redeemed_by = ${author.companyId}, redeemed_at = clock_ms() WHERE id = ${invitation.id}`;
   return addMember(tx, roomId, author, 'guest');
 }
 
@@ -85,7 +85,7 @@ export async function revokeInvitation(
   // One statement, behind the lock that redeeming takes: of the two, one finds what the other did.
   const revoked = await tx.$executeRaw`
     UPDATE invitations SET expires_at = created_at
-    WHERE id = ${invitationId} AND room_id = ${roomId} AND redeemed_at IS NULL AND expires_at > clock_timestamp()`;
+    WHERE id = ${invitationId} AND room_id = ${roomId} AND redeemed_at IS NULL AND expires_at > clock_ms()`;
   if (revoked === 1) return true;
   const invitation = await tx.invitation.findUnique({ where: { id: invitationId, roomId } });
   if (!invitation) throw new NotFound('no such invitation');

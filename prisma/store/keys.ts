@@ -44,7 +44,7 @@ function hashToken(token: string): Buffer {
 }
 
 /** A condition on a key `k`: neither revoked nor past its time. */
-export const IS_LIVE = Prisma.sql`(k.revoked_at IS NULL AND (k.expires_at IS NULL OR k.expires_at > clock_timestamp()))`;
+export const IS_LIVE = Prisma.sql`(k.revoked_at IS NULL AND (k.expires_at IS NULL OR k.expires_at > clock_ms()))`;
 
 /** Who holds this token, or null when nobody does, or its key was revoked or has expired. One statement. */
 export async function findKeyHolder(reader: Reader, token: string): Promise<KeyHolder | null> {
@@ -122,7 +122,7 @@ export async function rotateKey(
   if (old.revokedAt !== null) throw new Conflict('the key was revoked');
   if (old.expiresAt !== null) throw new Conflict('the key was rotated before: rotate the key that took its place');
   await tx.$executeRaw`
-    UPDATE api_keys SET expires_at = clock_timestamp() + make_interval(secs => ${overlapSeconds}) WHERE id = ${keyId}`;
+    UPDATE api_keys SET expires_at = clock_ms() + make_interval(secs => ${overlapSeconds}) WHERE id = ${keyId}`;
   const replaced = await tx.apiKey.findUniqueOrThrow({ where: { id: keyId } });
   return { ...(await createKey(tx, holderOf(old, companyId))), replaced };
 }
@@ -154,7 +154,7 @@ export async function revokeKey(tx: Tx, companyId: string, keyId: string): Promi
     const others = await tx.apiKey.count({ where: lasting });
     if (others === 0) throw new Conflict("the company's last admin key can't be revoked");
   }
-  await tx.$executeRaw`UPDATE api_keys SET revoked_at = clock_timestamp() WHERE id = ${keyId}`;
+  await tx.$executeRaw`UPDATE api_keys SET revoked_at = clock_ms() WHERE id = ${keyId}`;
   return true;
 }
 
@@ -172,7 +172,7 @@ export async function ensureOperatorKey(db: Db, configured: string | undefined):
     const token = configured ?? makeToken('operator');
     const hash = hashToken(token);
     await tx.$executeRaw`
-      UPDATE api_keys SET revoked_at = clock_timestamp()
+      UPDATE api_keys SET revoked_at = clock_ms()
       WHERE kind = 'operator' AND revoked_at IS NULL AND token_hash <> ${hash}`;
     const kept = await tx.$executeRaw`
       INSERT INTO api_keys (id, kind, name, token_hash) VALUES (${newId('key')}, 'operator', 'operator', ${hash})

@@ -46,7 +46,7 @@ export async function leaveRoom(tx: Tx, roomId: string, by: Leaver, companyId: s
     throw new NotAllowed('only the company itself or the host may end a membership');
   }
   const left = await tx.$executeRaw`
-    UPDATE room_members SET left_at = clock_timestamp()
+    UPDATE room_members SET left_at = clock_ms()
     WHERE room_id = ${roomId} AND company_id = ${companyId} AND left_at IS NULL`;
   if (left === 0) throw new NotFound('no such member of this room');
   const drafts = new RoomDrafts();
@@ -69,7 +69,7 @@ export async function closeRoom(tx: Tx, roomId: string, by: Leaver): Promise<voi
   await cancelOpenRuns(tx, drafts, Prisma.sql`room_id = ${roomId}`, { by: by.id, why: 'room_closed' });
   drafts.of(roomId).addEvent({ type: 'room_closed', author: by, subjectId: roomId, data: { room: roomId } });
   await drafts.append(tx);
-  await tx.$executeRaw`UPDATE rooms SET closed_at = clock_timestamp() WHERE id = ${roomId}`;
+  await tx.$executeRaw`UPDATE rooms SET closed_at = clock_ms() WHERE id = ${roomId}`;
 }
 
 // Locks the memberships that match against every claim, step and post under them; then reads the room as it is.
@@ -95,7 +95,7 @@ async function removeAgents(
   agents: Prisma.Sql,
 ): Promise<number> {
   const removed = await tx.$queryRaw<{ id: string; slug: string; name: string; companyId: string }[]>`
-    UPDATE room_agents SET removed_at = clock_timestamp() FROM agents a
+    UPDATE room_agents SET removed_at = clock_ms() FROM agents a
     WHERE a.id = room_agents.agent_id AND room_id = ${roomId} AND removed_at IS NULL AND ${agents}
     RETURNING a.id, a.slug, a.name, a.company_id AS "companyId"`;
   const ids = removed.map((agent) => agent.id);

@@ -45,7 +45,7 @@ export function stageMemory(
  */
 export async function deprecateMemory(tx: SqlTx, draft: RoomDraft, author: Author, memoryId: string): Promise<string> {
   const [entry] = await tx.$queryRaw<DeprecatedRow[]>`
-    UPDATE memory_entries SET deprecated_at = clock_timestamp()
+    UPDATE memory_entries SET deprecated_at = clock_ms()
     WHERE id = ${memoryId} AND room_id = ${draft.roomId} AND company_id = ${author.companyId} AND deprecated_at IS NULL
     RETURNING id, author_kind AS "authorKind", author_id AS "authorId", author_name AS "authorName", category, tags,
               content, visibility, run_id AS "runId", created_at AS "createdAt", deprecated_at AS "deprecatedAt",

@@ -59,8 +59,8 @@ export async function requestKeyTest(
     INSERT INTO model_key_tests AS t (model_key_id, id, model, version)
     VALUES (${modelKeyId}, ${newId('test')}, ${wanted}, ${key.version})
     ON CONFLICT (model_key_id) DO UPDATE SET id = excluded.id, model = excluded.model, version = excluded.version,
-      state = 'pending', attempts = 0, code = NULL, http_status = NULL, requested_at = clock_timestamp(),
-      due_at = clock_timestamp(), tested_at = NULL
+      state = 'pending', attempts = 0, code = NULL, http_status = NULL, requested_at = clock_ms(),
+      due_at = clock_ms(), tested_at = NULL
     WHERE t.state IN ('ok', 'failed')`;
   const test = await tx.modelKeyTest.findUniqueOrThrow({ where: { modelKeyId } });
   if (made === 0 && test.model !== wanted) throw new Conflict('the key is being tested with another model');
@@ -79,7 +79,7 @@ async function findModel(tx: SqlTx, modelKeyId: string): Promise<string | null> 
 /** Ends a key's open test, in the transaction that replaced or revoked the key, after it. */
 export async function endOpenKeyTest(tx: SqlTx, modelKeyId: string, code: 'replaced' | 'revoked'): Promise<void> {
   await tx.$executeRaw`
-    UPDATE model_key_tests SET state = 'failed', code = ${code}, tested_at = clock_timestamp()
+    UPDATE model_key_tests SET state = 'failed', code = ${code}, tested_at = clock_ms()
     WHERE model_key_id = ${modelKeyId} AND state IN ('pending', 'running')`;
 }
 
@@ -98,7 +98,7 @@ export async function takeKeyTests(db: Db, limit: number, leaseSeconds: number):
       FROM model_key_tests t
       JOIN model_keys k ON k.id = t.model_key_id
       JOIN companies c ON c.id = k.company_id
-      WHERE t.state IN ('pending', 'running') AND t.due_at <= clock_timestamp()
+      WHERE t.state IN ('pending', 'running') AND t.due_at <= clock_ms()
       ORDER BY t.due_at LIMIT ${limit}
       FOR NO KEY UPDATE OF t SKIP LOCKED`;
     if (due.length === 0) return [];
@@ -107,8 +107,8 @@ export async function takeKeyTests(db: Db, limit: number, leaseSeconds: number):
       UPDATE model_key_tests t SET
         state = CASE WHEN x.code IS NULL THEN 'running' ELSE 'failed' END, code = x.code,
         attempts = attempts + CASE WHEN x.code IS NULL THEN 1 ELSE 0 END,
-        due_at = clock_timestamp() + make_interval(secs => ${leaseSeconds}),
-        tested_at = CASE WHEN x.code IS NULL THEN NULL ELSE clock_timestamp() END
+        due_at = clock_ms() + make_interval(secs => ${leaseSeconds}),
+        tested_at = CASE WHEN x.code IS NULL THEN NULL ELSE clock_ms() END
       FROM jsonb_to_recordset(${JSON.stringify(verdicts)}::jsonb) AS x(key_id text, code text)
       WHERE t.model_key_id = x.key_id`;
     return due.filter((_, index) => verdicts[index]?.code === null);
@@ -132,7 +132,7 @@ export async function endKeyTest(db: Db, test: TakenKeyTest, result: KeyTestResu
     await tx.$executeRaw`
       WITH ended AS (
         UPDATE model_key_tests SET state = ${result.state}, code = ${code}, http_status = ${result.httpStatus}::int,
-                                   tested_at = clock_timestamp()
+                                   tested_at = clock_ms()
         WHERE model_key_id = ${test.keyId} AND id = ${test.id} AND state = 'running' AND attempts = ${test.attempt}
         RETURNING version
       )
@@ -146,7 +146,7 @@ export async function endKeyTest(db: Db, test: TakenKeyTest, result: KeyTestResu
 export async function giveUpKeyTest(db: Db, test: TakenKeyTest): Promise<void> {
   await inSqlTransaction(db, async (tx) => {
     await tx.$executeRaw`
-      UPDATE model_key_tests SET due_at = clock_timestamp()
+      UPDATE model_key_tests SET due_at = clock_ms()
       WHERE model_key_id = ${test.keyId} AND id = ${test.id} AND state = 'running' AND attempts = ${test.attempt}`;
   });
 }

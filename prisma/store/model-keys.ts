@@ -76,7 +76,7 @@ export async function updateModelKey(
  */
 export async function revokeModelKey(tx: Tx, companyId: string, modelKeyId: string): Promise<boolean> {
   const changed = await tx.$executeRaw`
-    UPDATE model_keys SET revoked_at = clock_timestamp()
+    UPDATE model_keys SET revoked_at = clock_ms()
     WHERE id = ${modelKeyId} AND company_id = ${companyId} AND revoked_at IS NULL`;
   if (changed === 1) await endOpenKeyTest(tx, modelKeyId, 'revoked');
   else await loadModelKey(tx, companyId, modelKeyId);

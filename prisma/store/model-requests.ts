@@ -119,7 +119,7 @@ export async function claimRequest(
     }
     await write(tx)`
       WITH unanswered AS (
-        UPDATE model_requests SET outcome = 'unknown', code = 'unknown', ended_at = clock_timestamp()
+        UPDATE model_requests SET outcome = 'unknown', code = 'unknown', ended_at = clock_ms()
         WHERE run_id = ${runId} AND outcome = 'in_flight'
       ), stored AS (
         UPDATE runs SET context = coalesce(context, ${manifest === null ? null : JSON.stringify(context)}::jsonb),
@@ -173,7 +173,7 @@ export async function endRequest(
         UPDATE model_requests SET outcome = ${result.outcome}, code = ${result.code},
           http_status = ${result.httpStatus}::int, provider_code = ${result.providerCode},
           named_wait_ms = ${result.namedWaitMs}::int, input_tokens = ${result.inputTokens}::bigint,
-          output_tokens = ${result.outputTokens}::bigint, ended_at = clock_timestamp()
+          output_tokens = ${result.outputTokens}::bigint, ended_at = clock_ms()
         FROM run WHERE run_id = run.id AND number = ${number}
       ), rejected AS (
         UPDATE model_keys SET rejected_version = version
@@ -268,6 +268,6 @@ interface LastRequest {
 
 async function markUnanswered(tx: SqlTx, runId: string): Promise<void> {
   await tx.$executeRaw`
-    UPDATE model_requests SET outcome = 'unknown', code = 'unknown', ended_at = clock_timestamp()
+    UPDATE model_requests SET outcome = 'unknown', code = 'unknown', ended_at = clock_ms()
     WHERE run_id = ${runId} AND outcome = 'in_flight'`;
 }

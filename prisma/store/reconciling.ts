@@ -22,19 +22,19 @@ export async function takeDueRuns(
   lease: { readonly open: number; readonly decided: number; readonly parked: number },
 ): Promise<DueRun[]> {
   return db.$queryRaw<DueRun[]>`
-    UPDATE runs SET due_at = clock_timestamp() + make_interval(secs => CASE
+    UPDATE runs SET due_at = clock_ms() + make_interval(secs => CASE
       WHEN decided_at IS NOT NULL THEN ${lease.decided}::float8
       WHEN parked_at IS NOT NULL THEN ${lease.parked}::float8
       ELSE ${lease.open}::float8 END)
     WHERE id IN (
-      SELECT id FROM runs WHERE state = 'open' AND due_at <= clock_timestamp()
+      SELECT id FROM runs WHERE state = 'open' AND due_at <= clock_ms()
       ORDER BY due_at LIMIT ${limit} FOR NO KEY UPDATE SKIP LOCKED
     )
     RETURNING id, workflow_id AS "workflowId", temporal_run_id AS "temporalRunId",
               CASE WHEN parked_at IS NOT NULL THEN -1 ELSE
-                (extract(epoch FROM clock_timestamp() - claimed_at) * 1000)::float8 - time_limit_ms - parked_ms
+                (extract(epoch FROM clock_ms() - claimed_at) * 1000)::float8 - time_limit_ms - parked_ms
               END AS "pastLimitMs",
-              extract(epoch FROM clock_timestamp() - decided_at)::float8 AS "decidedSeconds"`;
+              extract(epoch FROM clock_ms() - decided_at)::float8 AS "decidedSeconds"`;
 }
 
 /**
@@ -57,13 +57,13 @@ export async function takeStrays(
       FROM jsonb_to_recordset(${JSON.stringify(listed)}::jsonb) AS x(workflow_id text, run_id text)
       JOIN runs r ON r.workflow_id = x.workflow_id
       WHERE (r.temporal_run_id IS DISTINCT FROM x.run_id
-             OR r.closed_at < clock_timestamp() - make_interval(secs => ${graceSeconds}))
-        AND (r.state = 'open' OR r.due_at <= clock_timestamp())
+             OR r.closed_at < clock_ms() - make_interval(secs => ${graceSeconds}))
+        AND (r.state = 'open' OR r.due_at <= clock_ms())
     ), leased AS (
-      UPDATE runs SET due_at = clock_timestamp() + make_interval(secs => ${leaseSeconds})
+      UPDATE runs SET due_at = clock_ms() + make_interval(secs => ${leaseSeconds})
       WHERE id IN (
         SELECT id FROM runs
-        WHERE id IN (SELECT id FROM strays) AND state = 'closed' AND due_at <= clock_timestamp()
+        WHERE id IN (SELECT id FROM strays) AND state = 'closed' AND due_at <= clock_ms()
         FOR NO KEY UPDATE SKIP LOCKED
       )
       RETURNING id

@@ -45,7 +45,7 @@ export async function redact(tx: Tx, roomId: string, author: Author, subjectId: 
   if (target.companyId !== author.companyId) throw new NotAllowed('only the company that wrote it may redact it');
   const { subject, kind } = target;
   if (target.redactedAt !== null) return { subject, kind, redactedAt: target.redactedAt, before: true };
-  const [{ at }] = (await tx.$queryRaw<{ at: Date }[]>`SELECT clock_timestamp()::timestamptz(3) AS at`) as [
+  const [{ at }] = (await tx.$queryRaw<{ at: Date }[]>`SELECT clock_ms() AS at`) as [
     { at: Date },
   ];
   await eraseFromRuns(tx, roomId, target);

@@ -52,7 +52,7 @@ async function switchRoom(
 ): Promise<boolean> {
   const change =
     type === 'room_paused'
-      ? Prisma.sql`paused_at = clock_timestamp() WHERE paused_at IS NULL`
+      ? Prisma.sql`paused_at = clock_ms() WHERE paused_at IS NULL`
       : Prisma.sql`paused_at = NULL WHERE paused_at IS NOT NULL`;
   const changed = await tx.$executeRaw`UPDATE rooms SET ${change} AND id = ${roomId}`;
   if (changed === 0) return false;

@@ -57,7 +57,7 @@ export async function createRoom(
 export async function addMember(tx: Tx, roomId: string, author: Author, role: 'host' | 'guest'): Promise<Member> {
   const joined = await tx.$executeRaw`
     INSERT INTO room_members (room_id, company_id, role) VALUES (${roomId}, ${author.companyId}, ${role})
-    ON CONFLICT (room_id, company_id) DO UPDATE SET left_at = NULL, joined_at = clock_timestamp()
+    ON CONFLICT (room_id, company_id) DO UPDATE SET left_at = NULL, joined_at = clock_ms()
       WHERE room_members.left_at IS NOT NULL`;
   if (joined === 0) throw new Conflict('the company is a member of this room');
   const member = await tx.roomMember.findUniqueOrThrow({

@@ -33,7 +33,7 @@ export async function addRosterEntry(
   await addToRoster(tx, room, agent, rights);
   // Prisma would have written this process's clock.
   await tx.$executeRaw`
-    UPDATE room_agents SET added_at = clock_timestamp(), private_memory = false
+    UPDATE room_agents SET added_at = clock_ms(), private_memory = false
     WHERE room_id = ${roomId} AND agent_id = ${agentId}`;
   const entry = await loadRosterEntry(tx, roomId, agentId);
   const draft = new RoomDraft(roomId);

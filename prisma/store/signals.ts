@@ -48,9 +48,9 @@ export async function takeSignals(db: Db, limit: number): Promise<RunSignal[]> {
     db,
     (tx) => tx.$queryRaw<RunSignal[]>`
     WITH taken AS (
-      UPDATE run_signals SET due_at = clock_timestamp() + make_interval(secs => ${SIGNAL_LEASE_SECONDS})
+      UPDATE run_signals SET due_at = clock_ms() + make_interval(secs => ${SIGNAL_LEASE_SECONDS})
       WHERE id IN (
-        SELECT id FROM run_signals WHERE delivered_at IS NULL AND due_at <= clock_timestamp()
+        SELECT id FROM run_signals WHERE delivered_at IS NULL AND due_at <= clock_ms()
         ORDER BY due_at, id LIMIT ${limit} FOR NO KEY UPDATE SKIP LOCKED
       )
       RETURNING id, run_id, kind, held_action_id
@@ -65,12 +65,12 @@ export async function takeSignals(db: Db, limit: number): Promise<RunSignal[]> {
 /** Notes that these were delivered. */
 export async function markDelivered(db: Db, signalIds: readonly string[]): Promise<void> {
   await db.$executeRaw`
-    UPDATE run_signals SET delivered_at = clock_timestamp() WHERE id = ANY(${[...signalIds]}::text[])`;
+    UPDATE run_signals SET delivered_at = clock_ms() WHERE id = ANY(${[...signalIds]}::text[])`;
 }
 
 /** Has every decision of a run told again: it was not carried out in its time. */
 export async function signalAgain(db: Db, runId: string): Promise<void> {
   await db.$executeRaw`
-    UPDATE run_signals SET delivered_at = NULL, due_at = clock_timestamp()
+    UPDATE run_signals SET delivered_at = NULL, due_at = clock_ms()
     WHERE run_id = ${runId} AND kind = 'decision' AND delivered_at IS NOT NULL`;
 }

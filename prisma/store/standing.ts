@@ -11,7 +11,7 @@ export interface Standing {
 export async function loadStanding(db: Db): Promise<Standing> {
   const rows = await inStatement(
     db.$queryRaw<{ what: string; n: number; seconds: number }[]>`
-      SELECT what, n::int, greatest(coalesce(extract(epoch FROM clock_timestamp() - since), 0), 0)::float8 AS seconds FROM (
+      SELECT what, n::int, greatest(coalesce(extract(epoch FROM clock_ms() - since), 0), 0)::float8 AS seconds FROM (
         SELECT 'wakes_pending' AS what, count(*) AS n, min(created_at) AS since FROM wakes WHERE state = 'pending'
         UNION ALL SELECT 'wakes_delivered', count(*), min(delivered_at) FROM wakes WHERE state = 'delivered'
         UNION ALL SELECT 'runs_open', count(*), min(claimed_at) FROM runs WHERE state = 'open'

@@ -43,7 +43,7 @@ export async function takeKey(tx: SqlTx, request: KeyedRequest): Promise<KeyStat
   const [kept] = await tx.$queryRaw<(KeptAnswer & { bodySha256: Uint8Array })[]>`
     SELECT status, body, body_sha256 AS "bodySha256" FROM stored_answers
     WHERE holder_id = ${request.holderId} AND path = ${request.path} AND key = ${request.key}
-      AND created_at > clock_timestamp() - make_interval(days => ${KEPT_DAYS})`;
+      AND created_at > clock_ms() - make_interval(days => ${KEPT_DAYS})`;
   if (!kept) return { kind: 'unused' };
   if (!request.bodySha256.equals(kept.bodySha256)) return { kind: 'other_body' };
   return { kind: 'answered', answer: { status: kept.status, body: kept.body } };
@@ -62,7 +62,7 @@ export async function keepAnswer(
     VALUES (${holderId}, ${path}, ${key}, ${bodySha256}, ${answer.status}, ${body}::json, ${answer.subjectId})
     ON CONFLICT (holder_id, path, key) DO UPDATE
       SET body_sha256 = excluded.body_sha256, status = excluded.status, body = excluded.body,
-          subject_id = excluded.subject_id, created_at = clock_timestamp()`;
+          subject_id = excluded.subject_id, created_at = clock_ms()`;
 }
 
 /** Deletes up to `limit` answers that are too old to count, and returns how many. */
@@ -70,7 +70,7 @@ export async function purgeAnswers(db: Db, limit: number): Promise<number> {
   return db.$executeRaw`
     DELETE FROM stored_answers WHERE ctid = ANY (ARRAY(
       SELECT ctid FROM stored_answers
-      WHERE created_at <= clock_timestamp() - make_interval(days => ${KEPT_DAYS})
+      WHERE created_at <= clock_ms() - make_interval(days => ${KEPT_DAYS})
       ORDER BY created_at LIMIT ${limit} FOR UPDATE SKIP LOCKED))`;
 }
 

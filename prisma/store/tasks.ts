@@ -287,7 +287,7 @@ export async function lockTask(tx: SqlTx, roomId: string, taskId: string): Promi
 }
 
 async function clock(tx: SqlTx): Promise<Date> {
-  const [row] = await tx.$queryRaw<{ at: Date }[]>`SELECT clock_timestamp()::timestamptz(3) AS at`;
+  const [row] = await tx.$queryRaw<{ at: Date }[]>`SELECT clock_ms() AS at`;
   return (row as { at: Date }).at;
 }
 

@@ -60,7 +60,7 @@ export async function loadWindow(
 ): Promise<UsageWindow> {
   const [window] = await reader.$queryRaw<{ since: Date; until: Date }[]>`
     SELECT coalesce(${since ?? null}::timestamptz, x.until - interval '24 hours') AS since, x.until
-    FROM (SELECT coalesce(${until ?? null}::timestamptz, clock_timestamp()) AS until) AS x`;
+    FROM (SELECT coalesce(${until ?? null}::timestamptz, clock_ms()) AS until) AS x`;
   if (!window) throw new Error('no clock');
   return { ...window, bounded: until !== undefined };
 }

@@ -114,8 +114,8 @@ async function settle(db: Db, limit: number, companyLimit: number): Promise<DueW
 /** Notes that Temporal acknowledged these starts; already-started counts. */
 export async function markStarted(db: Db, wakeIds: readonly string[]): Promise<void> {
   await db.$executeRaw`
-    UPDATE wakes SET started_at = clock_timestamp(),
-                     due_at = clock_timestamp() + make_interval(secs => ${UNCLAIMED_GRACE_SECONDS})
+    UPDATE wakes SET started_at = clock_ms(),
+                     due_at = clock_ms() + make_interval(secs => ${UNCLAIMED_GRACE_SECONDS})
     WHERE id = ANY(${[...wakeIds]}::text[]) AND started_at IS NULL`;
 }
 
@@ -126,28 +126,28 @@ export async function takeUnclaimedWakes(
   leaseSeconds: number,
 ): Promise<(DeliveredWake & { ageSeconds: number })[]> {
   return db.$queryRaw<(DeliveredWake & { ageSeconds: number })[]>`
-    UPDATE wakes SET due_at = clock_timestamp() + make_interval(secs => ${leaseSeconds})
+    UPDATE wakes SET due_at = clock_ms() + make_interval(secs => ${leaseSeconds})
     WHERE id IN (
       SELECT id FROM wakes
-      WHERE state = 'delivered' AND started_at IS NOT NULL AND due_at <= clock_timestamp()
+      WHERE state = 'delivered' AND started_at IS NOT NULL AND due_at <= clock_ms()
       ORDER BY due_at LIMIT ${limit} FOR NO KEY UPDATE SKIP LOCKED
     )
     RETURNING id, agent_id AS "agentId", message_id AS "messageId", room_id AS "roomId", company_id AS "companyId",
-              traceparent, extract(epoch FROM clock_timestamp() - delivered_at)::float8 AS "ageSeconds"`;
+              traceparent, extract(epoch FROM clock_ms() - delivered_at)::float8 AS "ageSeconds"`;
 }
 
 /** Sends a delivered wake back to be started again: Temporal no longer knows its workflow. */
 export async function startAgain(db: Db, wakeId: string): Promise<void> {
   await db.$executeRaw`
-    UPDATE wakes SET started_at = NULL, due_at = clock_timestamp() WHERE id = ${wakeId} AND state = 'delivered'`;
+    UPDATE wakes SET started_at = NULL, due_at = clock_ms() WHERE id = ${wakeId} AND state = 'delivered'`;
 }
 
 /** Seconds that the oldest wake has waited for its start and for its claim, for health. Null when none waits. */
 export async function oldestWaits(db: Db): Promise<{ pendingSeconds: number | null; unclaimedSeconds: number | null }> {
   const [row] = await db.$queryRaw<{ pendingSeconds: number | null; unclaimedSeconds: number | null }[]>`
-    SELECT (SELECT extract(epoch FROM clock_timestamp() - min(created_at))::float8 FROM wakes WHERE state = 'pending')
+    SELECT (SELECT extract(epoch FROM clock_ms() - min(created_at))::float8 FROM wakes WHERE state = 'pending')
              AS "pendingSeconds",
-           (SELECT extract(epoch FROM clock_timestamp() - min(delivered_at))::float8 FROM wakes
+           (SELECT extract(epoch FROM clock_ms() - min(delivered_at))::float8 FROM wakes
             WHERE state = 'delivered') AS "unclaimedSeconds"`;
   return row ?? { pendingSeconds: null, unclaimedSeconds: null };
 }
@@ -176,12 +176,12 @@ function dueWakes(limit: number, companyLimit: number): Prisma.Sql {
       FROM flight CROSS JOIN LATERAL (
         SELECT p.id, p.due_at, row_number() OVER (ORDER BY p.due_at, p.id) AS place FROM (
           SELECT id, due_at FROM wakes
-          WHERE state = 'pending' AND company_id = flight.company_id AND due_at <= clock_timestamp()
+          WHERE state = 'pending' AND company_id = flight.company_id AND due_at <= clock_ms()
           ORDER BY due_at, id LIMIT least(greatest(${companyLimit}::int - flight.runs, 0), ${limit}::int)) AS p
       ) AS w
       UNION ALL
       SELECT id, 0, due_at FROM wakes
-      WHERE state = 'delivered' AND started_at IS NULL AND due_at <= clock_timestamp()
+      WHERE state = 'delivered' AND started_at IS NULL AND due_at <= clock_ms()
       ORDER BY turn, due_at LIMIT ${limit}::int
     ), due AS MATERIALIZED (
       SELECT w.id, w.agent_id AS "agentId", w.message_id AS "messageId", w.room_id AS "roomId",
@@ -218,8 +218,8 @@ function leasing(day: string | null): Prisma.Sql {
       UPDATE rooms SET run_allowance = run_allowance - p.n
       FROM (SELECT room_id, count(*)::int AS n FROM paid GROUP BY room_id) p WHERE rooms.id = p.room_id
     ), leased AS (
-      UPDATE wakes SET state = 'delivered', delivered_at = coalesce(delivered_at, clock_timestamp()),
-                       due_at = clock_timestamp() + make_interval(secs => ${START_LEASE_SECONDS})
+      UPDATE wakes SET state = 'delivered', delivered_at = coalesce(delivered_at, clock_ms()),
+                       due_at = clock_ms() + make_interval(secs => ${START_LEASE_SECONDS})
       WHERE id IN (SELECT id FROM paid UNION ALL SELECT id FROM again)
       RETURNING id
     )`;
