@@ -7,7 +7,7 @@ COPY package.json package-lock.json ./
 RUN npm ci
 COPY . .
 # Compiles, and bundles the workflow code: a worker bundles nothing at its start.
-RUN npm run build && rm -rf dist/test
+RUN npm run build
 
 FROM node:20.20-bookworm-slim AS dependencies
 WORKDIR /app

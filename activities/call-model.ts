@@ -1,8 +1,8 @@
 // The model call: claim a request in Postgres, send it, record its end. One attempt is at most one HTTP request.
 
 import { ApplicationFailure, CancelledFailure, Context } from '@temporalio/activity';
-import { SecretBoxError } from '../prisma/secret-box';
-import { Transient } from '../prisma/store/errors';
+import { SecretBoxError } from '../workflows/policy/secret-box';
+import { Transient } from '../prisma/store/db/errors';
 import {
   claimRequest,
   endRequest,
@@ -10,8 +10,8 @@ import {
   type RequestResult,
   type RequestToSend,
   type StoredReply,
-} from '../prisma/store/model-requests';
-import { modelKeyBinding } from '../prisma/store/model-keys';
+} from '../prisma/store/runs/model-requests';
+import { modelKeyBinding } from '../prisma/store/model-keys/model-keys';
 import { FAILURE, type ModelCallResult } from '../workflows/contract';
 import { declaredKinds, planSteps, stepsToHold } from '../workflows/policy/steps';
 import { renderContext } from './context/render';

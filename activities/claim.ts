@@ -1,6 +1,6 @@
 // First of all: the claim.
 
-import { claimMessage as claim } from '../prisma/store/claims';
+import { claimMessage as claim } from '../prisma/store/runs/claims';
 import type { AgentRunInput, ClaimResult } from '../workflows/contract';
 import { currentExecution, type ActivityDeps } from './deps';
 

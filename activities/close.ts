@@ -1,6 +1,6 @@
 // The ending of a run that no acting step could close.
 
-import { closeRun as close, findEnding as find } from '../prisma/store/runs';
+import { closeRun as close, findEnding as find } from '../prisma/store/runs/fence';
 import type { Ending } from '../workflows/contract';
 import type { CloseReason } from '../workflows/policy/ending';
 import { currentExecution, type ActivityDeps } from './deps';

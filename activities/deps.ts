@@ -1,9 +1,9 @@
 // What activities work with. Built once by the worker's main; fakes need no module magic.
 
 import { activityInfo } from '@temporalio/activity';
-import type { SecretBox } from '../prisma/secret-box';
-import type { Execution } from '../prisma/store/claims';
-import type { Db } from '../prisma/store/transaction';
+import type { SecretBox } from '../workflows/policy/secret-box';
+import type { Execution } from '../prisma/store/runs/claims';
+import type { Db } from '../prisma/store/db/transaction';
 import type { RunTimeouts } from '../workflows/contract';
 import type { FailureLog } from './failure';
 import type { requestReply } from './model/provider';

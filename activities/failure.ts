@@ -1,8 +1,8 @@
 // The one translation of errors to Temporal failures. What comes out is written into a history: no content, no secrets.
 
 import { ApplicationFailure, CancelledFailure, CompleteAsyncError } from '@temporalio/activity';
-import { Fenced, Transient } from '../prisma/store/errors';
-import { sqlStateOf } from '../prisma/store/transaction';
+import { Fenced, Transient } from '../prisma/store/db/errors';
+import { sqlStateOf } from '../prisma/store/db/transaction';
 import { FAILURE } from '../workflows/contract';
 
 /** Writes what the history may not hold to the worker's log. */

@@ -1,6 +1,6 @@
 // Freezes what needs somebody's yes. No acting step: it changes nothing in the room.
 
-import { openHeldActions as open } from '../prisma/store/hold-opening';
+import { openHeldActions as open } from '../prisma/store/runs/held-actions/open';
 import type { HoldRecord } from '../workflows/policy/next-move';
 import { currentExecution, type ActivityDeps } from './deps';
 

@@ -1,9 +1,9 @@
 // The test of a model key: one tiny request through the same door as a run's. No activity: no run hangs on it, and the
 // worker's key tester calls it.
 
-import { SecretBoxError } from '../prisma/secret-box';
-import type { KeyTestResult, TakenKeyTest } from '../prisma/store/model-key-tests';
-import { modelKeyBinding } from '../prisma/store/model-keys';
+import { SecretBoxError } from '../workflows/policy/secret-box';
+import type { KeyTestResult, TakenKeyTest } from '../prisma/store/model-keys/key-tests';
+import { modelKeyBinding } from '../prisma/store/model-keys/model-keys';
 import type { ActivityDeps } from './deps';
 import { writeRequest, type ModelAnswer, type ModelPrompt } from './model/provider';
 

@@ -1,7 +1,7 @@
 // The first acting step: the reply reaches the room.
 
-import { InvalidInput } from '../prisma/store/errors';
-import { stageMessage } from '../prisma/store/messages';
+import { InvalidInput } from '../prisma/store/db/errors';
+import { stageMessage } from '../prisma/store/rooms/messages';
 import type { StepResult } from '../workflows/contract';
 import type { ActivityDeps } from './deps';
 import { notThisKind, takeStep, type StepInput } from './step';

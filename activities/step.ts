@@ -1,8 +1,8 @@
 // What every acting step takes, does and gives back.
 
 import { activityInfo } from '@temporalio/activity';
-import { actOnce, type StepEffect } from '../prisma/store/runs';
-import type { Db } from '../prisma/store/transaction';
+import { actOnce, type StepEffect } from '../prisma/store/runs/fence';
+import type { Db } from '../prisma/store/db/transaction';
 import type { StepResult } from '../workflows/contract';
 import { currentExecution } from './deps';
 

@@ -1,9 +1,9 @@
 // The tasks that a reply declared: answers to tasks of its own, and tasks for others. A model invents ids and slugs;
 // what it may not touch, or is not there, ends the step and leaves everything else alone.
 
-import { Conflict, InvalidInput, NotAllowed, NotFound } from '../prisma/store/errors';
-import type { Effect } from '../prisma/store/runs';
-import { respondToTask, stageTask } from '../prisma/store/tasks';
+import { Conflict, InvalidInput, NotAllowed, NotFound } from '../prisma/store/db/errors';
+import type { Effect } from '../prisma/store/runs/fence';
+import { respondToTask, stageTask } from '../prisma/store/rooms/tasks';
 import type { StepResult } from '../workflows/contract';
 import type { ActivityDeps } from './deps';
 import { notThisKind, takeStep, type StepInput } from './step';

@@ -1,6 +1,6 @@
 // The memory line that a reply declared.
 
-import { stageMemory } from '../prisma/store/memory';
+import { stageMemory } from '../prisma/store/rooms/memory';
 import type { StepResult } from '../workflows/contract';
 import type { ActivityDeps } from './deps';
 import { notThisKind, takeStep, type StepInput } from './step';

@@ -1,9 +1,9 @@
 // Who calls, and who may call what. The table of roles; which route asks for which stands at the route.
 
-import type { AuditActor } from '../prisma/store/audit';
-import type { Author } from '../prisma/store/draft';
-import type { KeyHolder } from '../prisma/store/keys';
-import type { Viewer } from '../prisma/store/viewer';
+import type { AuditActor } from '../prisma/store/access/audit';
+import type { Author } from '../prisma/store/rooms/room-draft';
+import type { KeyHolder } from '../prisma/store/access/keys';
+import type { Viewer } from '../prisma/store/access/viewer';
 import { Problem } from './problems';
 
 export type OperatorCaller = Extract<KeyHolder, { kind: 'operator' }>;

@@ -1,9 +1,9 @@
 // The door's configuration, read once from the environment. Errors name the variable and what is expected, never its value.
 
 import { z } from 'zod';
-import { normalizeBaseUrl, protocolOfProvider } from '../prisma/model-endpoint';
-import type { PriceTable } from '../prisma/prices';
-import { parseMasterKeys, type MasterKey } from '../prisma/secret-box';
+import { normalizeBaseUrl, protocolOfProvider } from '../workflows/policy/model-endpoint';
+import type { PriceTable } from '../workflows/policy/prices';
+import { parseMasterKeys, type MasterKey } from '../workflows/policy/secret-box';
 import { wantsTracing } from '../worker/telemetry/wanted';
 import { readPriceTable } from './price-table';
 

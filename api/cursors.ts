@@ -1,7 +1,7 @@
 // Cursors: opaque to clients, and to us a key after which a page starts. No row needs to be there for it.
 
-import { isId, type IdPrefix } from '../prisma/store/ids';
-import type { RankedKey } from '../prisma/store/search';
+import { isId, type IdPrefix } from '../prisma/store/db/ids';
+import type { RankedKey } from '../prisma/store/db/text-search';
 
 /** Keys of a list: ids of one kind, or numbers in a room. */
 export type CursorKey = IdPrefix | 'seq';

@@ -1,7 +1,7 @@
 // Purges what an API process wrote and nobody may ask for any more: answers kept under old idempotency keys.
 
-import { purgeAnswers } from '../prisma/store/stored-answers';
-import { inStatement, type Db } from '../prisma/store/transaction';
+import { purgeAnswers } from '../prisma/store/access/stored-answers';
+import { inStatement, type Db } from '../prisma/store/db/transaction';
 
 /** Rows of one statement: what it locks and what it takes long are both small. */
 const AT_ONCE = 1_000;

@@ -4,8 +4,8 @@
 import { createHash } from 'node:crypto';
 import canonicalize from 'canonicalize';
 import type { Request } from 'express';
-import { keepAnswer, takeKey, type KeyedRequest } from '../prisma/store/stored-answers';
-import type { SqlTx } from '../prisma/store/transaction';
+import { keepAnswer, takeKey, type KeyedRequest } from '../prisma/store/access/stored-answers';
+import type { SqlTx } from '../prisma/store/db/transaction';
 import { Problem } from './problems';
 import type { Answer } from './route';
 import { withoutSecrets } from './schemas/secrets';

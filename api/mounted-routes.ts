@@ -3,9 +3,9 @@
 
 import type { Express, Request, RequestHandler, Response } from 'express';
 import { z } from 'zod';
-import { isId } from '../prisma/store/ids';
-import { inSqlTransaction, inStatement, inTransaction, type Reader, type SqlTx } from '../prisma/store/transaction';
-import { appendAudit } from '../prisma/store/audit';
+import { isId } from '../prisma/store/db/ids';
+import { inSqlTransaction, inStatement, inTransaction, type Reader, type SqlTx } from '../prisma/store/db/transaction';
+import { appendAudit } from '../prisma/store/access/audit';
 import { actorOf, assertMay } from './callers';
 import { carryOutOnce, keyedRequestOf } from './idempotency';
 import { readQuery } from './input-checks';

@@ -1,7 +1,7 @@
 // The OpenAPI document, made of the route table and the very schemas that requests are checked with.
 
 import { z } from 'zod';
-import { FILE_MEDIA_TYPES } from '../prisma/store/files';
+import { FILE_MEDIA_TYPES } from '../prisma/store/files/files';
 import type { Who } from './callers';
 import { PROBLEMS, type ProblemCode } from './problems';
 import { FILE_BYTES, PATH_IDS, type PathId, type Route } from './route';

@@ -1,14 +1,14 @@
 // Events on their way into a room: what the caller may write there, and which store function stages each. The route opens
 // the transaction; all of a batch is appended in one statement, or nothing is.
 
-import { RoomDraft, type AppendedEvent, type Author } from '../prisma/store/draft';
-import { InvalidInput, NotAllowed, NotFound } from '../prisma/store/errors';
-import { publicReason } from '../prisma/store/gates';
-import { deprecateMemory, stageMemory } from '../prisma/store/memory';
-import { hopOfAgentPost, stageMessage, type CausedWake } from '../prisma/store/messages';
-import { lockRights, lockRoomForWrite, type RoomForWrite } from '../prisma/store/roster';
-import { judgeTask, lockTasks, respondToTask, stageTask } from '../prisma/store/tasks';
-import type { SqlTx } from '../prisma/store/transaction';
+import { RoomDraft, type AppendedEvent, type Author } from '../prisma/store/rooms/room-draft';
+import { InvalidInput, NotAllowed, NotFound } from '../prisma/store/db/errors';
+import { publicReason } from '../prisma/store/eligibility/gates';
+import { deprecateMemory, stageMemory } from '../prisma/store/rooms/memory';
+import { hopOfAgentPost, stageMessage, type CausedWake } from '../prisma/store/rooms/messages';
+import { lockRights, lockRoomForWrite, type RoomForWrite } from '../prisma/store/rooms/roster';
+import { judgeTask, lockTasks, respondToTask, stageTask } from '../prisma/store/rooms/tasks';
+import type { SqlTx } from '../prisma/store/db/transaction';
 import type { ActionKind, Rights } from '../workflows/contract';
 import { authorOf, type CompanyCaller } from './callers';
 import { Problem, problemOf } from './problems';

@@ -2,7 +2,7 @@
 
 import { readFileSync } from 'node:fs';
 import { z } from 'zod';
-import { parseMicros, PRICE_DECIMALS, type PriceTable } from '../prisma/prices';
+import { parseMicros, PRICE_DECIMALS, type PriceTable } from '../workflows/policy/prices';
 
 const price = z.union([z.string(), z.number()], 'a decimal, at least 0').transform((given, context) => {
   // A JSON number's shortest text is the decimal that was written, up to far more digits than a price has.

@@ -2,7 +2,15 @@
 // nothing tells what went wrong inside.
 
 import type { z } from 'zod';
-import { Conflict, Gone, InvalidInput, NotAllowed, NotFound, SearchTooSlow, Transient } from '../prisma/store/errors';
+import {
+  Conflict,
+  Gone,
+  InvalidInput,
+  NotAllowed,
+  NotFound,
+  SearchTooSlow,
+  Transient,
+} from '../prisma/store/db/errors';
 
 /** What a client switches on. `title` is for people and may change. */
 export const PROBLEMS = {

@@ -1,11 +1,11 @@
 // What streams and the company's feed read: a room, or all of a company's rooms and what becomes of its held actions. The
 // position of a client is in its cursors and event ids, never here.
 
-import { readNews } from '../prisma/store/events';
-import { readHeldNews } from '../prisma/store/held-action-changes';
-import { isId } from '../prisma/store/ids';
-import type { Reader } from '../prisma/store/transaction';
-import type { Viewer } from '../prisma/store/viewer';
+import { readNews } from '../prisma/store/rooms/events';
+import { readHeldNews } from '../prisma/store/runs/held-actions/feed';
+import { isId } from '../prisma/store/db/ids';
+import type { Reader } from '../prisma/store/db/transaction';
+import type { Viewer } from '../prisma/store/access/viewer';
 import { isSeq } from './cursors';
 import type { StreamPage, StreamSource } from './streams';
 

@@ -3,12 +3,12 @@
 
 import type { Logger } from 'pino';
 import { z } from 'zod';
-import type { PriceTable } from '../prisma/prices';
-import type { SecretBox } from '../prisma/secret-box';
-import type { AuditRecord } from '../prisma/store/audit';
-import type { IdPrefix } from '../prisma/store/ids';
-import type { Db, Reader, SqlTx, Tx } from '../prisma/store/transaction';
-import type { RunHistories } from '../worker/cluster/histories';
+import type { PriceTable } from '../workflows/policy/prices';
+import type { SecretBox } from '../workflows/policy/secret-box';
+import type { AuditRecord } from '../prisma/store/access/audit';
+import type { IdPrefix } from '../prisma/store/db/ids';
+import type { Db, Reader, SqlTx, Tx } from '../prisma/store/db/transaction';
+import type { RunHistories } from '../worker/temporal/histories';
 import type { CallerFor, Who } from './callers';
 import type { OnRequest } from './middleware/request-reports';
 import type { ProblemCode } from './problems';

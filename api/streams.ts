@@ -3,9 +3,9 @@
 
 import type { Request, Response } from 'express';
 import { listenTo, type ChannelListener } from '../prisma/channel-listener';
-import { NotFound, Transient } from '../prisma/store/errors';
-import { ROOMS_CHANNEL } from '../prisma/store/room-hints';
-import { inStatement, type Db, type Reader } from '../prisma/store/transaction';
+import { NotFound, Transient } from '../prisma/store/db/errors';
+import { ROOMS_CHANNEL } from '../prisma/store/db/notifications';
+import { inStatement, type Db, type Reader } from '../prisma/store/db/transaction';
 import type { Caller } from './callers';
 import { isSeq } from './cursors';
 import { Problem } from './problems';

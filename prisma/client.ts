@@ -11,7 +11,7 @@ import {
   refuseOldServer,
 } from './database-url';
 import { PrismaClient } from './generated/client';
-import { withDirectSql } from './store/sql-transaction';
+import { withDirectSql } from './store/db/sql-transaction';
 
 export interface DatabaseOptions {
   readonly poolSize: number;

@@ -1,7 +1,7 @@
 // The worker's configuration, read once from the environment. Errors name the variable and never its value.
 
 import { z } from 'zod';
-import { parseMasterKeys, type MasterKey } from '../prisma/secret-box';
+import { parseMasterKeys, type MasterKey } from '../workflows/policy/secret-box';
 import { CONTEXT_TOKENS } from '../activities/context/render';
 import { wantsTracing } from './telemetry/wanted';
 import { TASK_QUEUE, type RunTimeouts } from '../workflows/contract';

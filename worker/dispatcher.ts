@@ -3,8 +3,8 @@
 import { context, propagation, ROOT_CONTEXT, trace } from '@opentelemetry/api';
 import { WorkflowExecutionAlreadyStartedError, type Client, type WorkflowClient } from '@temporalio/client';
 import { defineSearchAttributeKey, TypedSearchAttributes } from '@temporalio/common';
-import type { Db } from '../prisma/store/transaction';
-import { deliverWakes, markStarted, type DeliveredWake } from '../prisma/store/wakes';
+import type { Db } from '../prisma/store/db/transaction';
+import { deliverWakes, markStarted, type DeliveredWake } from '../prisma/store/runs/wakes';
 import { WORKFLOW_TYPE, wakeWorkflowId, type AgentRunInput } from '../workflows/contract';
 import { AGENT_ID, COMPANY_ID, ROOM_ID, RUN_STATE } from '../workflows/search-attributes';
 

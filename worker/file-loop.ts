@@ -1,8 +1,8 @@
 // Reads the files that wait for it, one at a time. Any number of workers may do so at once: what another holds is passed
 // over, and what a dead one held is taken up again when its lease is over.
 
-import { finishFile, isLastAttempt, refuseFile, releaseFile, takeFile } from '../prisma/store/file-parsing';
-import type { Db } from '../prisma/store/transaction';
+import { finishFile, isLastAttempt, refuseFile, releaseFile, takeFile } from '../prisma/store/files/parse-queue';
+import type { Db } from '../prisma/store/db/transaction';
 import { parseInProcess, type ParserOptions } from './file-parser/parser-process';
 
 export interface FileLoopDeps extends ParserOptions {

@@ -2,9 +2,9 @@
 // passed over, and one whose worker died is taken up when its lease is over.
 
 import { testModelKey, type KeyTestDeps } from '../activities/key-test';
-import type { SecretBoxError } from '../prisma/secret-box';
-import { endKeyTest, giveUpKeyTest, takeKeyTests, type TakenKeyTest } from '../prisma/store/model-key-tests';
-import type { Db } from '../prisma/store/transaction';
+import type { SecretBoxError } from '../workflows/policy/secret-box';
+import { endKeyTest, giveUpKeyTest, takeKeyTests, type TakenKeyTest } from '../prisma/store/model-keys/key-tests';
+import type { Db } from '../prisma/store/db/transaction';
 import { createLoop, type Loop } from './loop';
 
 /** How often it looks without a hint: a test is asked for by hand, and its hint is seldom lost. */

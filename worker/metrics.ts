@@ -5,7 +5,7 @@ import { ApplicationFailure } from '@temporalio/activity';
 import { collectDefaultMetrics, Counter, Histogram, Registry } from 'prom-client';
 import type { Activities, ActivityDeps } from '../activities';
 import { countStore, gaugeStanding } from './telemetry/store-metrics';
-import type { Db } from '../prisma/store/transaction';
+import type { Db } from '../prisma/store/db/transaction';
 import { FAILURE, type ClaimResult } from '../workflows/contract';
 import type { DispatchPass } from './dispatcher';
 

@@ -3,8 +3,8 @@
 // for copies of a run that nobody would ever decide.
 
 import type { WorkflowExecutionInfo } from '@temporalio/client';
-import { findOpenRunsOf, findRunless, takeStrays } from '../prisma/store/reconciling';
-import { closeAsLost } from '../prisma/store/runs';
+import { findOpenRunsOf, findRunless, takeStrays } from '../prisma/store/runs/reconciliation';
+import { closeAsLost } from '../prisma/store/runs/fence';
 import { RUN_STATE } from '../workflows/search-attributes';
 import { ofRuns, tellStrays, type ReconcilerDeps } from './reconciler';
 

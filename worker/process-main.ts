@@ -5,8 +5,8 @@ import pino from 'pino';
 import { DefaultLogger, makeTelemetryFilterString, Runtime } from '@temporalio/worker';
 import { readWorkerConfig } from './config';
 import { startWorkerService, type Seams } from './service';
-import { connectTemporal } from './temporal';
-import type { WorkerTracing } from './tracing';
+import { connectTemporal } from './connections';
+import type { WorkerTracing } from './telemetry/worker-tracing';
 
 /** Runs a worker process until it is told to stop; ends the process with 0, or with 1 when it could not go on. */
 export async function runWorkerProcess(
@@ -58,6 +58,6 @@ export async function runWorkerProcess(
 
 /** With it comes OpenTelemetry's SDK, half a second of loading that only those pay who want spans. */
 function loadTracing(): WorkerTracing {
-  const { startWorkerTracing } = require('./tracing') as typeof import('./tracing');
+  const { startWorkerTracing } = require('./telemetry/worker-tracing') as typeof import('./telemetry/worker-tracing');
   return startWorkerTracing();
 }

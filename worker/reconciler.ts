@@ -2,14 +2,14 @@
 // is never "gone": such a pass throws, and what it did not decide is due again.
 
 import { WorkflowNotFoundError, type Client } from '@temporalio/client';
-import { claimAsLost } from '../prisma/store/claims';
-import { expireHeldActions } from '../prisma/store/decisions';
-import { CARRY_OUT_SECONDS, PARKED_LOOK_SECONDS } from '../prisma/store/held-actions';
-import { takeDueRuns, takeStrays, type DueRun } from '../prisma/store/reconciling';
-import { closeAsLost } from '../prisma/store/runs';
-import { signalAgain } from '../prisma/store/signals';
-import type { Db } from '../prisma/store/transaction';
-import { startAgain, takeUnclaimedWakes, type DeliveredWake } from '../prisma/store/wakes';
+import { claimAsLost } from '../prisma/store/runs/claims';
+import { expireHeldActions } from '../prisma/store/runs/held-actions/decide';
+import { CARRY_OUT_SECONDS, PARKED_LOOK_SECONDS } from '../prisma/store/runs/held-actions/execute';
+import { takeDueRuns, takeStrays, type DueRun } from '../prisma/store/runs/reconciliation';
+import { closeAsLost } from '../prisma/store/runs/fence';
+import { signalAgain } from '../prisma/store/runs/signals';
+import type { Db } from '../prisma/store/db/transaction';
+import { startAgain, takeUnclaimedWakes, type DeliveredWake } from '../prisma/store/runs/wakes';
 import { WORKFLOW_TYPE, wakeWorkflowId } from '../workflows/contract';
 import { RECHECK_SIGNAL } from '../workflows/messages';
 import { RUN_STATE } from '../workflows/search-attributes';

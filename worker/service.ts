@@ -7,12 +7,12 @@ import { createActivities, type Activities, type ActivityDeps } from '../activit
 import { heartbeatEveryMs } from '../activities/call-model';
 import { requestReply } from '../activities/model/provider';
 import { listenTo } from '../prisma/channel-listener';
-import { WAKES_CHANNEL } from '../prisma/store/draft';
+import { WAKES_CHANNEL } from '../prisma/store/rooms/room-draft';
 import { connectDatabase } from '../prisma/client';
-import { createSecretBox } from '../prisma/secret-box';
-import { KEY_TEST_HINT } from '../prisma/store/model-key-tests';
-import { SIGNALS_HINT } from '../prisma/store/signals';
-import { oldestWaits } from '../prisma/store/wakes';
+import { createSecretBox } from '../workflows/policy/secret-box';
+import { KEY_TEST_HINT } from '../prisma/store/model-keys/key-tests';
+import { SIGNALS_HINT } from '../prisma/store/runs/signals';
+import { oldestWaits } from '../prisma/store/runs/wakes';
 import { loadWorkflowBundle, type WorkflowBundle } from './bundle';
 import { databaseTimeouts, type WorkerConfig } from './config';
 import { createAcknowledger, dispatchOnce } from './dispatcher';
@@ -24,10 +24,10 @@ import { createWorkerMetrics } from './metrics';
 import { executionIds, logRuns } from './run-log';
 import { createParkedSweep } from './parked-sweep';
 import { RECONCILER_TIMES, reconcileOnce, type ReconcilerDeps } from './reconciler';
-import { requireSearchAttributes } from './search-attributes';
+import { requireSearchAttributes } from './temporal/search-attributes';
 import { deliverSignals, type SendSignal } from './signal-dispatcher';
-import type { Temporal } from './temporal';
-import type { WorkerTracing } from './tracing';
+import type { Temporal } from './connections';
+import type { WorkerTracing } from './telemetry/worker-tracing';
 
 /** A wake older than this, unstarted or unclaimed, is a health warning long before it is lost. */
 const OLD_WAKE_SECONDS = 30;

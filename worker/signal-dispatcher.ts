@@ -2,8 +2,8 @@
 // run at once; a signal said twice changes nothing.
 
 import { WorkflowNotFoundError, type Client } from '@temporalio/client';
-import { markDelivered, takeSignals, type RunSignal } from '../prisma/store/signals';
-import type { Db } from '../prisma/store/transaction';
+import { markDelivered, takeSignals, type RunSignal } from '../prisma/store/runs/signals';
+import type { Db } from '../prisma/store/db/transaction';
 import { DECISION_SIGNAL, RECHECK_SIGNAL, type DecisionNotice } from '../workflows/messages';
 
 /** Signals taken in one pass: few enough to be sent well within the lease that the store gives them. */

@@ -2,8 +2,8 @@
 // with its provenance set by us, in the user part. Pure.
 
 import { createHash } from 'node:crypto';
-import type { RenderedContext } from '../../prisma/store/model-requests';
-import type { RoomView, ViewedMemory } from '../../prisma/store/room-view';
+import type { RenderedContext } from '../../prisma/store/runs/model-requests';
+import type { RoomView, ViewedMemory } from '../../prisma/store/runs/context-queries';
 import { REPLY_FORMAT } from '../model/reply';
 import { select, type Section, type Selected } from './selection';
 

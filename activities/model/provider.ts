@@ -1,8 +1,8 @@
 // One request to a model, and what came of it. No retry, no clock of its own, no database: `call-model` claims the
 // request first and decides afterwards. Keys, bodies, headers and messages of the provider stay in this folder.
 
-import { isAllowedHost, isPublicAddress, refuseOwnerAddress } from '../../prisma/model-address';
-import { calledBase, cleanModelKey, normalizeBaseUrl, type ModelProtocol } from '../../prisma/model-endpoint';
+import { isAllowedHost, isPublicAddress, refuseOwnerAddress } from '../../workflows/policy/model-address';
+import { calledBase, cleanModelKey, normalizeBaseUrl, type ModelProtocol } from '../../workflows/policy/model-endpoint';
 import type { RefusalCode } from '../../workflows/contract';
 import { anthropicMessages } from './anthropic-messages';
 import { chatCompletions } from './chat-completions';

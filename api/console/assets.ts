@@ -2,8 +2,8 @@
 // keep them.
 
 import { createHash } from 'node:crypto';
-import { existsSync, readFileSync } from 'node:fs';
-import { dirname, join } from 'node:path';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { CONSOLE } from './paths';
 
 const TYPES = {
@@ -19,15 +19,15 @@ export interface Asset {
   readonly path: string;
 }
 
-const FOLDER = join('api', 'console', 'assets');
-const CRASH_LAB = join('test', 'lab', 'report', 'crash-lab.svg');
+/** Beside this module: `npm run build` copies the files into dist. */
+const FOLDER = join(__dirname, 'assets');
 
 const assets = new Map<AssetName, Asset>();
 
 function assetOf(name: AssetName): Asset {
   const known = assets.get(name);
   if (known !== undefined) return known;
-  const bytes = readFileSync(findInProject(join(FOLDER, name)) ?? join(FOLDER, name));
+  const bytes = readFileSync(join(FOLDER, name));
   const hash = createHash('sha256').update(bytes).digest('base64url').slice(0, 16);
   const asset = { type: TYPES[name], bytes, path: `${CONSOLE}/assets/${hash}/${name}` };
   assets.set(name, asset);
@@ -42,18 +42,4 @@ export function assetPath(name: AssetName): string {
 /** Every asset, to be served. */
 export function allAssets(): readonly Asset[] {
   return (Object.keys(TYPES) as AssetName[]).map(assetOf);
-}
-
-/** The picture that `npm run crash-lab` draws, where it did. */
-export function readCrashLab(): Buffer | null {
-  const path = findInProject(CRASH_LAB);
-  return path === null ? null : readFileSync(path);
-}
-
-// The compiled code is in `dist`, and these files are not.
-function findInProject(file: string): string | null {
-  for (let dir = __dirname; ; dir = dirname(dir)) {
-    if (existsSync(join(dir, file))) return join(dir, file);
-    if (dirname(dir) === dir) return null;
-  }
 }

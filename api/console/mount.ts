@@ -4,7 +4,7 @@
 import type { Express, RequestHandler } from 'express';
 import { inProcessDoors } from '../mcp/in-process-door';
 import type { ApiDeps } from '../route';
-import { allAssets, readCrashLab } from './assets';
+import { allAssets } from './assets';
 import { answerFailures, answerUnknownPage } from './failures';
 import { CONSOLE, PATHS } from './paths';
 import { mountHeldActions } from './pages/held-actions';
@@ -28,9 +28,6 @@ const POLICY = [
   "frame-ancestors 'none'",
 ].join('; ');
 
-/** A picture styles itself, and does nothing else. */
-const PICTURE_POLICY = "default-src 'none'; style-src 'unsafe-inline'";
-
 /** The name in the address says what is in it. */
 const KEPT_FOR_EVER = 'public, max-age=31536000, immutable';
 
@@ -46,7 +43,6 @@ export function mountConsole(app: Express, deps: ApiDeps): void {
   for (const { path, type, bytes } of allAssets()) {
     app.get(path, (_req, res) => void res.set('Cache-Control', KEPT_FOR_EVER).type(type).send(bytes));
   }
-  app.get(PATHS.crashLab, crashLab(visits));
   app.get(CONSOLE, (_req, res) => res.redirect(303, PATHS.rooms));
   app.get(`${CONSOLE}/`, (_req, res) => res.redirect(303, PATHS.rooms));
   mountSignIn(app, visits);
@@ -72,15 +68,6 @@ export function mountConsole(app: Express, deps: ApiDeps): void {
 
   app.use(CONSOLE, answerUnknownPage);
   app.use(CONSOLE, answerFailures(visits));
-}
-
-function crashLab(visits: ConsoleDeps): RequestHandler {
-  return async (req, res, next) => {
-    await signedIn(visits, req);
-    const picture = readCrashLab();
-    if (picture === null) return next();
-    res.set('Content-Security-Policy', PICTURE_POLICY).type('image/svg+xml').send(picture);
-  };
 }
 
 /**

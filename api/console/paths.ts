@@ -9,7 +9,6 @@ export const PATHS = {
   rooms: `${CONSOLE}/rooms`,
   heldActions: `${CONSOLE}/held-actions`,
   usage: `${CONSOLE}/usage`,
-  crashLab: `${CONSOLE}/crash-lab.svg`,
   news: `${CONSOLE}/news`,
   room: (room: string) => `${CONSOLE}/rooms/${encodeURIComponent(room)}`,
   inRoom: (room: string, what: string) => `${CONSOLE}/rooms/${encodeURIComponent(room)}/${what}`,

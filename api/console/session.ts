@@ -4,9 +4,9 @@
 import { randomBytes, timingSafeEqual } from 'node:crypto';
 import type { Request, Response } from 'express';
 import { z } from 'zod';
-import { SecretBoxError, type SecretBox } from '../../prisma/secret-box';
-import { findKeyHolder } from '../../prisma/store/keys';
-import { inStatement, type Db } from '../../prisma/store/transaction';
+import { SecretBoxError, type SecretBox } from '../../workflows/policy/secret-box';
+import { findKeyHolder } from '../../prisma/store/access/keys';
+import { inStatement, type Db } from '../../prisma/store/db/transaction';
 import type { PersonCaller } from '../callers';
 import { CONSOLE } from './paths';
 

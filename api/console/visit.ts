@@ -3,8 +3,8 @@
 import { randomUUID } from 'node:crypto';
 import express, { type Request, type RequestHandler, type Response } from 'express';
 import type { Logger } from 'pino';
-import type { SecretBox } from '../../prisma/secret-box';
-import type { Db } from '../../prisma/store/transaction';
+import type { SecretBox } from '../../workflows/policy/secret-box';
+import type { Db } from '../../prisma/store/db/transaction';
 import type { Door } from '../mcp/door';
 import { localsOf } from '../middleware/request-log';
 import { Problem } from '../problems';

@@ -1,8 +1,8 @@
 // Whose key it is. What that key may do is asked at each route.
 
 import type { RequestHandler, Response } from 'express';
-import { findKeyHolder } from '../../prisma/store/keys';
-import { inStatement, type Db } from '../../prisma/store/transaction';
+import { findKeyHolder } from '../../prisma/store/access/keys';
+import { inStatement, type Db } from '../../prisma/store/db/transaction';
 import type { Caller } from '../callers';
 import { Problem } from '../problems';
 import { localsOf } from './request-log';

@@ -10,7 +10,7 @@ import {
   resumeAgent,
   updateAgent,
   type Agent,
-} from '../../prisma/store/agents';
+} from '../../prisma/store/rooms/agents';
 import { viewerOf, type CompanyCaller } from '../callers';
 import { created, ok, readRoute, writeRoute, type Route } from '../route';
 import { ownAgent, pageOf, pausedAgent, shownAgent } from '../schemas/answers';

@@ -1,6 +1,6 @@
 // Who did what, and when, for a company's admins.
 
-import { AUDIT_ACTIONS, auditResource, listAudit } from '../../prisma/store/audit';
+import { AUDIT_ACTIONS, auditResource, listAudit } from '../../prisma/store/access/audit';
 import { ok, readRoute, type Route } from '../route';
 import { pageOf } from '../schemas/answers';
 import { idOf, instant, label, oneOf } from '../schemas/fields';

@@ -1,6 +1,6 @@
 // The operator's tenants, and a company's own record.
 
-import type { AuditAction, AuditRecord } from '../../prisma/store/audit';
+import type { AuditAction, AuditRecord } from '../../prisma/store/access/audit';
 import {
   companyResource,
   createCompany,
@@ -10,10 +10,10 @@ import {
   resumeCompany,
   setBudget,
   suspendCompany,
-} from '../../prisma/store/companies';
-import { NotFound } from '../../prisma/store/errors';
-import { createKey, keyResource } from '../../prisma/store/keys';
-import type { Tx } from '../../prisma/store/transaction';
+} from '../../prisma/store/lifecycle/companies';
+import { NotFound } from '../../prisma/store/db/errors';
+import { createKey, keyResource } from '../../prisma/store/access/keys';
+import type { Tx } from '../../prisma/store/db/transaction';
 import { created, ok, readRoute, writeRoute, type Route } from '../route';
 import { companyOf, newCompany, newKey, ownCompany, pageOf, shownCompany } from '../schemas/answers';
 import { companyBody, companyPatch } from '../schemas/bodies';

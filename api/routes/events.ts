@@ -1,7 +1,7 @@
 // The one write door of a room, and its feed.
 
-import { listRoomEvents } from '../../prisma/store/events';
-import { viewRoom } from '../../prisma/store/rooms';
+import { listRoomEvents } from '../../prisma/store/rooms/events';
+import { viewRoom } from '../../prisma/store/rooms/rooms';
 import { z } from 'zod';
 import { viewerOf } from '../callers';
 import { encodeCursor } from '../cursors';

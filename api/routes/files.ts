@@ -1,7 +1,7 @@
 // Files of a room: sent as they are, `POST …/files?name=plan.pdf` with the bytes as the body, and given back as they were.
 
 import { z } from 'zod';
-import { RoomDraft } from '../../prisma/store/draft';
+import { RoomDraft } from '../../prisma/store/rooms/room-draft';
 import {
   FILE_MEDIA_TYPES,
   FILE_NAME_LIMIT,
@@ -11,9 +11,9 @@ import {
   loadFileContent,
   stageFile,
   type FileMediaType,
-} from '../../prisma/store/files';
-import { InvalidInput } from '../../prisma/store/errors';
-import { viewRoom } from '../../prisma/store/rooms';
+} from '../../prisma/store/files/files';
+import { InvalidInput } from '../../prisma/store/db/errors';
+import { viewRoom } from '../../prisma/store/rooms/rooms';
 import { viewerOf } from '../callers';
 import { admitPoster, assertRight } from '../post-event';
 import { Problem } from '../problems';

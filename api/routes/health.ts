@@ -1,8 +1,8 @@
 // Whether this process lives, and whether it can serve. For load balancers: no key, and no answer but that.
 
 import type { Express } from 'express';
-import { findMissingMigrations } from '../../prisma/store/readiness';
-import { inStatement } from '../../prisma/store/transaction';
+import { findMissingMigrations } from '../../prisma/store/reports/readiness';
+import { inStatement } from '../../prisma/store/db/transaction';
 import { Problem } from '../problems';
 import { refuseMethod } from '../mounted-routes';
 import type { ApiDeps } from '../route';

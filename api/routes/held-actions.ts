@@ -1,7 +1,7 @@
 // The inbox: what waits for a company's yes, over all its rooms, and the decision.
 
-import { decideHeldAction } from '../../prisma/store/decisions';
-import { heldActionResource, listHeldActions, loadHeldAction } from '../../prisma/store/held-action-reads';
+import { decideHeldAction } from '../../prisma/store/runs/held-actions/decide';
+import { heldActionResource, listHeldActions, loadHeldAction } from '../../prisma/store/runs/held-actions/read';
 import { HELD_ACTION_STATES } from '../../workflows/contract';
 import { viewerOf } from '../callers';
 import { ok, readRoute, writeRoute, type Route } from '../route';

@@ -1,7 +1,7 @@
 // An agent's inbox in a room, read with the agent's own key. A POST, since reading it takes on the tasks in it.
 
 import { z } from 'zod';
-import { readInbox } from '../../prisma/store/inbox';
+import { readInbox } from '../../prisma/store/rooms/inbox';
 import { authorOf } from '../callers';
 import { encodeCursor } from '../cursors';
 import { ok, writeRoute, type Route } from '../route';

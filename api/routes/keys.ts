@@ -1,7 +1,14 @@
 // A company's API keys. A token is in the answer that makes it, and nowhere else.
 
-import { InvalidInput, NotFound } from '../../prisma/store/errors';
-import { createKey, keyResource, listKeys, revokeKey, rotateKey, type KeyToCreate } from '../../prisma/store/keys';
+import { InvalidInput, NotFound } from '../../prisma/store/db/errors';
+import {
+  createKey,
+  keyResource,
+  listKeys,
+  revokeKey,
+  rotateKey,
+  type KeyToCreate,
+} from '../../prisma/store/access/keys';
 import { created, noContent, ok, readRoute, writeRoute, type Route } from '../route';
 import { newKey, pageOf, rotatedKey, shownKey } from '../schemas/answers';
 import { keyBody, keyRotationBody } from '../schemas/bodies';

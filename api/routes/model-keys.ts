@@ -1,10 +1,15 @@
 // A company's keys at model providers. The secret goes in, and never comes out.
 
-import { refuseOwnerAddress } from '../../prisma/model-address';
-import { cleanModelKey, normalizeBaseUrl, protocolOfProvider, type ModelProtocol } from '../../prisma/model-endpoint';
-import { InvalidInput } from '../../prisma/store/errors';
-import { newId } from '../../prisma/store/ids';
-import { keyTestResource, requestKeyTest } from '../../prisma/store/model-key-tests';
+import { refuseOwnerAddress } from '../../workflows/policy/model-address';
+import {
+  cleanModelKey,
+  normalizeBaseUrl,
+  protocolOfProvider,
+  type ModelProtocol,
+} from '../../workflows/policy/model-endpoint';
+import { InvalidInput } from '../../prisma/store/db/errors';
+import { newId } from '../../prisma/store/db/ids';
+import { keyTestResource, requestKeyTest } from '../../prisma/store/model-keys/key-tests';
 import {
   createModelKey,
   listModelKeys,
@@ -13,7 +18,7 @@ import {
   modelKeyResource,
   revokeModelKey,
   updateModelKey,
-} from '../../prisma/store/model-keys';
+} from '../../prisma/store/model-keys/model-keys';
 import { accepted, created, noContent, ok, readRoute, writeRoute, type ApiDeps, type Route } from '../route';
 import { pageOf, shownKeyTest, shownModelKey } from '../schemas/answers';
 import { modelKeyBody, modelKeyPatch, modelKeyTestBody } from '../schemas/bodies';

@@ -1,6 +1,6 @@
 // Redaction: the content goes, and that it was written stays.
 
-import { redact } from '../../prisma/store/redaction';
+import { redact } from '../../prisma/store/lifecycle/redaction';
 import { authorOf } from '../callers';
 import { ok, writeRoute, type Route } from '../route';
 import { redactionBody } from '../schemas/bodies';

@@ -1,10 +1,10 @@
 // What is in a room, by kind: messages, tasks, memory entries. All of it is written through the events.
 
-import { loadMemoryEntry } from '../../prisma/store/memory-reads';
-import { listMessages, loadMessage } from '../../prisma/store/messages';
-import { viewRoom } from '../../prisma/store/rooms';
-import { listTasks, loadTask, taskResource } from '../../prisma/store/tasks';
-import type { Reader } from '../../prisma/store/transaction';
+import { loadMemoryEntry } from '../../prisma/store/rooms/memory-reads';
+import { listMessages, loadMessage } from '../../prisma/store/rooms/messages';
+import { viewRoom } from '../../prisma/store/rooms/rooms';
+import { listTasks, loadTask, taskResource } from '../../prisma/store/rooms/tasks';
+import type { Reader } from '../../prisma/store/db/transaction';
 import { TASK_OUTCOMES } from '../../workflows/contract';
 import { viewerOf, type CompanyCaller } from '../callers';
 import { ok, readRoute, type Route } from '../route';

@@ -6,8 +6,8 @@ import {
   listInvitations,
   redeemInvitation,
   revokeInvitation,
-} from '../../prisma/store/invitations';
-import { closeRoom, leaveRoom } from '../../prisma/store/leaving';
+} from '../../prisma/store/rooms/invitations';
+import { closeRoom, leaveRoom } from '../../prisma/store/lifecycle/departure';
 import {
   createRoom,
   listMembers,
@@ -16,7 +16,7 @@ import {
   roomResource,
   updateRoom,
   viewRoom,
-} from '../../prisma/store/rooms';
+} from '../../prisma/store/rooms/rooms';
 import { authorOf, viewerOf } from '../callers';
 import { created, noContent, ok, readRoute, writeRoute, type Route } from '../route';
 import { newInvitation, pageOf, shownInvitation, shownMember, shownRoom } from '../schemas/answers';

@@ -1,14 +1,14 @@
 // The roster of a room: its agents, and what each may do there.
 
-import { removeFromRoster } from '../../prisma/store/leaving';
+import { removeFromRoster } from '../../prisma/store/lifecycle/departure';
 import {
   addRosterEntry,
   listRosterEntries,
   rosterResource,
   updateRosterEntry,
-} from '../../prisma/store/roster-entries';
-import { PRESETS } from '../../prisma/store/roster';
-import { viewRoom } from '../../prisma/store/rooms';
+} from '../../prisma/store/rooms/roster-entries';
+import { PRESETS } from '../../prisma/store/rooms/roster';
+import { viewRoom } from '../../prisma/store/rooms/rooms';
 import type { Rights } from '../../workflows/contract';
 import { authorOf, viewerOf } from '../callers';
 import { created, ok, readRoute, writeRoute, type Route } from '../route';

@@ -1,11 +1,11 @@
 // What is in a room, searched: its memory, and the passages of its files.
 
 import { z } from 'zod';
-import { listMemory } from '../../prisma/store/memory-reads';
-import { searchMemory } from '../../prisma/store/memory-search';
-import { loadPassage, passageResource, searchPassages } from '../../prisma/store/passages';
-import { viewRoom } from '../../prisma/store/rooms';
-import { QUERY_LIMIT } from '../../prisma/store/search';
+import { listMemory } from '../../prisma/store/rooms/memory-reads';
+import { searchMemory } from '../../prisma/store/rooms/memory-search';
+import { loadPassage, passageResource, searchPassages } from '../../prisma/store/files/passages';
+import { viewRoom } from '../../prisma/store/rooms/rooms';
+import { QUERY_LIMIT } from '../../prisma/store/db/text-search';
 import { MEMORY_CATEGORIES } from '../../workflows/contract';
 import { viewerOf } from '../callers';
 import { Problem } from '../problems';

@@ -1,12 +1,12 @@
 // Stopping and asking anew: a run cancelled, a room paused, and what came of nothing asked once more.
 
-import { loadAsked, stageAskedAgain } from '../../prisma/store/asking-again';
-import { cancelRun } from '../../prisma/store/cancelling';
-import { RoomDraft, type AppendedEvent } from '../../prisma/store/draft';
-import { pauseRoom, resumeRoom } from '../../prisma/store/room-pause';
-import { roomResource } from '../../prisma/store/rooms';
-import { loadRun } from '../../prisma/store/run-reads';
-import type { Tx } from '../../prisma/store/transaction';
+import { loadAsked, stageAskedAgain } from '../../prisma/store/runs/ask-again';
+import { cancelRun } from '../../prisma/store/runs/run-cancel';
+import { RoomDraft, type AppendedEvent } from '../../prisma/store/rooms/room-draft';
+import { pauseRoom, resumeRoom } from '../../prisma/store/lifecycle/room-pause';
+import { roomResource } from '../../prisma/store/rooms/rooms';
+import { loadRun } from '../../prisma/store/runs/run-reads';
+import type { Tx } from '../../prisma/store/db/transaction';
 import { authorOf, viewerOf, type CompanyCaller } from '../callers';
 import { admitPoster, assertRight, wakeAnswer } from '../post-event';
 import { created, ok, writeRoute, type Answer, type ApiDeps, type Route } from '../route';

@@ -1,7 +1,7 @@
 // A run's timeline: the ledger, the room and Temporal's history as one list, for the run's own company.
 
-import { NO_HISTORIES } from '../../worker/cluster/histories';
-import { loadTimeline } from '../../worker/cluster/timeline';
+import { NO_HISTORIES } from '../../worker/temporal/histories';
+import { loadTimeline } from '../../worker/temporal/timeline';
 import { viewerOf } from '../callers';
 import { ok, readRoute, type ApiDeps, type Route } from '../route';
 import { shownTimeline } from '../schemas/timeline-answer';

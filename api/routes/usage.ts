@@ -1,12 +1,12 @@
 // What was used: of a room at a glance, of an agent, of a company, over the last 24 hours or any stated time.
 
-import { loadOwnAgent } from '../../prisma/store/agents';
-import { loadBudgetToday } from '../../prisma/store/budgets';
-import { loadCompany } from '../../prisma/store/companies';
-import { NotAllowed, NotFound } from '../../prisma/store/errors';
-import { viewRoom } from '../../prisma/store/rooms';
-import type { Reader } from '../../prisma/store/transaction';
-import { loadOwnUsage, loadRoomUsage, loadWindow, type UsageWindow } from '../../prisma/store/usage';
+import { loadOwnAgent } from '../../prisma/store/rooms/agents';
+import { loadBudgetToday } from '../../prisma/store/eligibility/budgets';
+import { loadCompany } from '../../prisma/store/lifecycle/companies';
+import { NotAllowed, NotFound } from '../../prisma/store/db/errors';
+import { viewRoom } from '../../prisma/store/rooms/rooms';
+import type { Reader } from '../../prisma/store/db/transaction';
+import { loadOwnUsage, loadRoomUsage, loadWindow, type UsageWindow } from '../../prisma/store/reports/usage';
 import { viewerOf } from '../callers';
 import { Problem } from '../problems';
 import { ok, readRoute, type ApiDeps, type Route } from '../route';

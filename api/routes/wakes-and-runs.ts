@@ -1,7 +1,7 @@
 // The ledger: which wakes there were and what each run did.
 
-import { loadRun, listRuns } from '../../prisma/store/run-reads';
-import { listWakes, loadWake } from '../../prisma/store/wake-reads';
+import { loadRun, listRuns } from '../../prisma/store/runs/run-reads';
+import { listWakes, loadWake } from '../../prisma/store/runs/wake-reads';
 import { ENDINGS, WAKE_STATES } from '../../workflows/contract';
 import { viewerOf } from '../callers';
 import { ok, readRoute, type ApiDeps, type Route } from '../route';

@@ -1,11 +1,11 @@
 // What the routes of companies, keys, agents and rooms answer with. Checked in the tests against what they really answer.
 
 import { z } from 'zod';
-import { MODEL_PROTOCOLS } from '../../prisma/model-endpoint';
+import { MODEL_PROTOCOLS } from '../../workflows/policy/model-endpoint';
 import { ON_CRASH, RIGHTS } from '../../workflows/contract';
 import { idPattern } from './fields';
 import { shownOnce } from './secrets';
-import type { IdPrefix } from '../../prisma/store/ids';
+import type { IdPrefix } from '../../prisma/store/db/ids';
 
 /** The id of a thing in an answer. */
 export function shownId(...prefixes: readonly [IdPrefix, ...IdPrefix[]]) {

@@ -1,9 +1,9 @@
 // What the routes of companies, keys, agents and rooms take.
 
 import { z } from 'zod';
-import { MODEL_PROTOCOLS } from '../../prisma/model-endpoint';
-import { TOKENS_PER_DAY_MAX, TOKENS_PER_RUN_DEFAULT, TOKENS_PER_RUN_MAX } from '../../prisma/store/budgets';
-import { HOP_LIMIT_MAX, RUN_ALLOWANCE_MAX } from '../../prisma/store/rooms';
+import { MODEL_PROTOCOLS } from '../../workflows/policy/model-endpoint';
+import { TOKENS_PER_DAY_MAX, TOKENS_PER_RUN_DEFAULT, TOKENS_PER_RUN_MAX } from '../../prisma/store/eligibility/budgets';
+import { HOP_LIMIT_MAX, RUN_ALLOWANCE_MAX } from '../../prisma/store/rooms/rooms';
 import { ON_CRASH, RIGHTS } from '../../workflows/contract';
 import { CHANGES_SOMETHING, changesSomething, flag, idOf, label, name, oneOf, optionalText, slug } from './fields';
 

@@ -1,9 +1,9 @@
 // What fields of many resources have in common. A schema's messages say what was expected, and repeat nothing of the input.
 
 import { z } from 'zod';
-import { isValidName, isValidSlug, NAME_LIMIT, SLUG_LIMIT, slugFromName } from '../../prisma/store/addressing';
-import { InvalidInput } from '../../prisma/store/errors';
-import type { IdPrefix } from '../../prisma/store/ids';
+import { isValidName, isValidSlug, NAME_LIMIT, SLUG_LIMIT, slugFromName } from '../../workflows/policy/mentions';
+import { InvalidInput } from '../../prisma/store/db/errors';
+import type { IdPrefix } from '../../prisma/store/db/ids';
 import { TEXT_LIMIT } from '../../workflows/contract';
 
 /** What ids of these kinds look like. */

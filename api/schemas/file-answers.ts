@@ -1,7 +1,7 @@
 // Files and their passages, as the API answers them.
 
 import { z } from 'zod';
-import { FILE_MEDIA_TYPES, UNREADABLE_CODES } from '../../prisma/store/files';
+import { FILE_MEDIA_TYPES, UNREADABLE_CODES } from '../../prisma/store/files/files';
 import { at, author, count, shownId } from './answers';
 
 export const shownFile = z

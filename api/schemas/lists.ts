@@ -1,9 +1,9 @@
 // Lists: `limit`, `cursor` and `order`, and the page that answers. Oldest first unless asked otherwise.
 
 import { z } from 'zod';
-import type { Page, PageRequest } from '../../prisma/store/paging';
-import type { IdPrefix } from '../../prisma/store/ids';
-import type { RankedPage, RankedPageRequest, RankedKey } from '../../prisma/store/search';
+import type { Page, PageRequest } from '../../prisma/store/db/paging';
+import type { IdPrefix } from '../../prisma/store/db/ids';
+import type { RankedPage, RankedPageRequest, RankedKey } from '../../prisma/store/db/text-search';
 import { decodeCursor, decodeRankedCursor, encodeCursor, encodeRankedCursor, isSeq, type CursorKey } from '../cursors';
 import { oneOf } from './fields';
 

@@ -2,7 +2,7 @@
 // and what its neighbours may know.
 
 import { z } from 'zod';
-import type { RoomEventType } from '../../prisma/store/draft';
+import type { RoomEventType } from '../../prisma/store/rooms/room-draft';
 import {
   ACTION_KINDS,
   DECISIONS,

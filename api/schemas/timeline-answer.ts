@@ -1,7 +1,7 @@
 // What the route of a run's timeline answers with.
 
 import { z } from 'zod';
-import { TIMELINE_KINDS, TIMELINE_SOURCES } from '../../prisma/store/timeline';
+import { TIMELINE_KINDS, TIMELINE_SOURCES } from '../../prisma/store/runs/timeline';
 import { ENDINGS, STEP_STATES } from '../../workflows/contract';
 import { at, shownId } from './answers';
 

@@ -1,7 +1,7 @@
 // What was used and what it cost, and who did what, as the API answers it.
 
 import { z } from 'zod';
-import { AUDIT_ACTIONS } from '../../prisma/store/audit';
+import { AUDIT_ACTIONS } from '../../prisma/store/access/audit';
 import { at, count, shownId } from './answers';
 
 /** Exact: text beyond 2^53. */

@@ -3,7 +3,7 @@
 
 import { randomBytes } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { Transient } from '../../prisma/store/errors';
+import { Transient } from '../../prisma/store/db/errors';
 import { expectGaplessRoom, expectLedgerEqualsRoom, waitForNothingHeld } from '../support/ledger';
 import { until } from '../support/runs';
 import { answer, startScriptedModel, type ScriptedModel } from '../support/scripted-model-server';

@@ -1,7 +1,6 @@
 // PostgreSQL or the Temporal server goes away and comes back on its files while runs stand at their points, and the worker
 // goes on as if nothing had been: nothing is done twice, and every run ends. The servers are this file's own.
 
-import { join } from 'node:path';
 import { runCrashBatch, type CrashBatch, type CrashFault } from '../support/crash-faults';
 import type { CrashOutcome } from '../support/crash-outcome';
 import type { CrashPoint } from '../support/crash-points';
@@ -10,8 +9,7 @@ import type { CrashCase } from '../support/crash-standing';
 import { startScriptedModel, type ScriptedModel } from '../support/scripted-model-server';
 import { endWorkers } from '../support/worker-processes';
 import { ON_CRASH, type Ending } from '../../workflows/contract';
-
-const CLI_CACHE = join(__dirname, '..', '..', '.durable-room', 'cache');
+import { CLI_CACHE } from '../../worker/local/project-root';
 
 /** A transaction that stands, one that is done and not reported, and a request that is under way. */
 const POINTS: readonly CrashPoint[] = ['postReply:inside', 'writeMemory:committed', 'callModel:sent'];

@@ -110,7 +110,7 @@ describe('the compose file', () => {
   test("starts Temporal with the search attributes of a run, under the CLI's own flags", () => {
     const command = ofName('temporal').command ?? [];
     for (const name of SEARCH_ATTRIBUTES) expect(command).toContain(`--search-attribute=${name}=Keyword`);
-    const embedded = read('worker/embedded/temporal-server.ts');
+    const embedded = read('worker/local/temporal-server.ts');
     for (const flag of command.filter((part) => part.startsWith('--'))) {
       const [name = '', value = ''] = flag.slice(2).split('=');
       expect(embedded).toContain(`--${name}`);

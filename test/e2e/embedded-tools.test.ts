@@ -8,8 +8,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { promisify } from 'node:util';
+import { COMPILED } from '../support/compiled';
 
-const DIST = join(__dirname, '..', '..', 'dist');
 const execute = promisify(execFile);
 
 let parent: string;
@@ -30,7 +30,10 @@ beforeAll(async () => {
     TEMPORAL_API_KEY: 'tmprl-canarykey',
     TEMPORAL_TLS_SERVER_NAME: 'elsewhere.test',
   };
-  start = spawn(process.execPath, [join(DIST, 'worker', 'start.js')], { env, stdio: ['ignore', 'pipe', 'inherit'] });
+  start = spawn(process.execPath, [join(COMPILED, 'worker', 'start.js')], {
+    env,
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
   if (!start.stdout) throw new Error('its output is not to be read');
   for await (const line of createInterface({ input: start.stdout })) if (line.includes('Ctrl-C stops')) return;
   throw new Error('npm start ended before it was up');
@@ -44,7 +47,7 @@ afterAll(async () => {
 });
 
 async function run(command: 'doctor' | 'explain', ...args: string[]) {
-  return execute(process.execPath, [join(DIST, 'worker', command, 'main.js'), ...args], { env }).then(
+  return execute(process.execPath, [join(COMPILED, 'worker', command, 'main.js'), ...args], { env }).then(
     ({ stdout }) => ({ code: 0, stdout, stderr: '' }),
     (error: { code: number; stdout: string; stderr: string }) => error,
   );

@@ -4,8 +4,9 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
+import { COMPILED } from '../support/compiled';
 
-const MAIN = join(__dirname, '..', '..', 'dist', 'api', 'mcp', 'main.js');
+const MAIN = join(COMPILED, 'api', 'mcp', 'main.js');
 const GOOD = { DURABLE_ROOM_URL: 'http://127.0.0.1:9/', DURABLE_ROOM_KEY: 'dr_agent_x' };
 
 async function run(env: Record<string, string>, stdin: string) {

@@ -4,8 +4,8 @@
 import type { StdioClientTransport } from '@modelcontextprotocol/sdk/client/stdio.js';
 import type { JSONRPCMessage } from '@modelcontextprotocol/sdk/types.js';
 import { NOTICE } from '../../api/mcp/tool';
-import { claimMessage } from '../../prisma/store/claims';
-import { deliverWakes } from '../../prisma/store/wakes';
+import { claimMessage } from '../../prisma/store/runs/claims';
+import { deliverWakes } from '../../prisma/store/runs/wakes';
 import { expectStatus, setUpRoom, startTestApi, type Json, type TestApi, type TestRoom } from '../support/api';
 import { until } from '../support/run-waits';
 import { holdTransaction, untilWaiting } from '../support/store-runs';

@@ -1,15 +1,13 @@
 // schemathesis finds nothing: a bounded look at the served API by its own document, the same at every run. `npm run
 // schemathesis` looks longer, and elsewhere each time.
 
-import { join } from 'node:path';
 import { startTestApi, type TestApi } from '../support/api';
 import { makeKnown } from '../schemathesis/known';
 import { runSchemathesis } from '../schemathesis/run';
 import { findSchemathesis } from '../schemathesis/tool';
+import { CLI_CACHE } from '../../worker/local/project-root';
 
-const CACHE = join(__dirname, '..', '..', '.durable-room', 'cache');
-
-const tool = findSchemathesis(CACHE, process.env['SCHEMATHESIS_PATH']);
+const tool = findSchemathesis(CLI_CACHE, process.env['SCHEMATHESIS_PATH']);
 if (!tool.found) console.warn(`SKIPPED: schemathesis can't be had here.\n  ${tool.tried.join('\n  ')}`);
 
 let api: TestApi;

@@ -6,7 +6,7 @@ import { once } from 'node:events';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { randomBytes } from 'node:crypto';
-import { createKey } from '../../prisma/store/keys';
+import { createKey } from '../../prisma/store/access/keys';
 import { wantsTracing } from '../../worker/telemetry/wanted';
 import { closedRun, until } from '../support/run-waits';
 import { startOtlpReceiver, type OtlpReceiver, type ReceivedSpan } from '../support/otlp-receiver';

@@ -2,8 +2,8 @@
 
 import { randomBytes } from 'node:crypto';
 import { allRoutes } from '../../api/app';
-import { ensureOperatorKey } from '../../prisma/store/keys';
-import { newId } from '../../prisma/store/ids';
+import { ensureOperatorKey } from '../../prisma/store/access/keys';
+import { newId } from '../../prisma/store/db/ids';
 import {
   createClient,
   expectStatus,

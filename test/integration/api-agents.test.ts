@@ -1,6 +1,6 @@
 // Agents: what they are called, what makes one always-on, and who may know of them. And their place on a roster.
 
-import { newId } from '../../prisma/store/ids';
+import { newId } from '../../prisma/store/db/ids';
 import {
   expectStatus,
   setUpCompany,

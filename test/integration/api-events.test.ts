@@ -1,6 +1,6 @@
 // The write door: what each event does, whom it wakes, and that it is whole or not there.
 
-import { deliverWakes } from '../../prisma/store/wakes';
+import { deliverWakes } from '../../prisma/store/runs/wakes';
 import { TEXT_LIMIT } from '../../workflows/contract';
 import {
   expectStatus,

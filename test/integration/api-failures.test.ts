@@ -2,7 +2,7 @@
 
 import pino from 'pino';
 import { connectDatabase } from '../../prisma/client';
-import type { Db } from '../../prisma/store/transaction';
+import type { Db } from '../../prisma/store/db/transaction';
 import {
   createClient,
   expectStatus,

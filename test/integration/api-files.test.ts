@@ -2,7 +2,7 @@
 
 import { promisify } from 'node:util';
 import { gzip, gzipSync } from 'node:zlib';
-import { finishFile, takeFile } from '../../prisma/store/file-parsing';
+import { finishFile, takeFile } from '../../prisma/store/files/parse-queue';
 import { expectStatus, setUpRoom, startTestApi, type TestApi, type TestRoom } from '../support/api';
 import { makePdf, PNG, readWaitingFiles, upload } from '../support/sample-files';
 

@@ -2,8 +2,8 @@
 
 import pg from 'pg';
 import { purgeOnce } from '../../api/housekeeping';
-import { keepAnswer, takeKey } from '../../prisma/store/stored-answers';
-import { inSqlTransaction } from '../../prisma/store/transaction';
+import { keepAnswer, takeKey } from '../../prisma/store/access/stored-answers';
+import { inSqlTransaction } from '../../prisma/store/db/transaction';
 import {
   expectStatus,
   setUpRoom,

@@ -1,6 +1,6 @@
 // An API key rotated: a new one of the same holder, and the old one for as long as the overlap says.
 
-import { newId } from '../../prisma/store/ids';
+import { newId } from '../../prisma/store/db/ids';
 import {
   expectStatus,
   setUpCompany,

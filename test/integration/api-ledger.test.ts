@@ -1,9 +1,9 @@
 // Wakes and runs as their own company sees them, and as the others in the room do.
 
-import { claimMessage } from '../../prisma/store/claims';
-import { newId } from '../../prisma/store/ids';
-import { closeRun } from '../../prisma/store/runs';
-import { deliverWakes } from '../../prisma/store/wakes';
+import { claimMessage } from '../../prisma/store/runs/claims';
+import { newId } from '../../prisma/store/db/ids';
+import { closeRun } from '../../prisma/store/runs/fence';
+import { deliverWakes } from '../../prisma/store/runs/wakes';
 import {
   expectStatus,
   setUpCompany,

@@ -1,7 +1,7 @@
 // A model key goes in, sealed for its address, and never comes out; and where a company may point it.
 
-import { modelKeyBinding } from '../../prisma/store/model-keys';
-import { newId } from '../../prisma/store/ids';
+import { modelKeyBinding } from '../../prisma/store/model-keys/model-keys';
+import { newId } from '../../prisma/store/db/ids';
 import { expectStatus, setUpCompany, startTestApi, type RoomCompany, type TestApi } from '../support/api';
 
 const SECRET = 'sk-canary-0123456789';

@@ -1,11 +1,11 @@
 // Paging: every row once, in both directions, whatever is added or goes away meanwhile.
 
-import { RoomDraft, type Author } from '../../prisma/store/draft';
-import { newId } from '../../prisma/store/ids';
-import { stageMemory } from '../../prisma/store/memory';
-import { stageMessage } from '../../prisma/store/messages';
-import { lockRoomForWrite } from '../../prisma/store/roster';
-import { inTransaction } from '../../prisma/store/transaction';
+import { RoomDraft, type Author } from '../../prisma/store/rooms/room-draft';
+import { newId } from '../../prisma/store/db/ids';
+import { stageMemory } from '../../prisma/store/rooms/memory';
+import { stageMessage } from '../../prisma/store/rooms/messages';
+import { lockRoomForWrite } from '../../prisma/store/rooms/roster';
+import { inTransaction } from '../../prisma/store/db/transaction';
 import {
   expectStatus,
   setUpRoom,

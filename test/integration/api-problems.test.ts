@@ -1,7 +1,7 @@
 // What is wrong with a request is said in one form, without a 500, a stack, or a word of what was sent.
 
 import { gzipSync } from 'node:zlib';
-import { newId } from '../../prisma/store/ids';
+import { newId } from '../../prisma/store/db/ids';
 import { expectStatus, setUpRoom, startTestApi, type TestApi, type TestRoom } from '../support/api';
 
 let api: TestApi;

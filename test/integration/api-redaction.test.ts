@@ -2,11 +2,11 @@
 
 import { activitiesOf, openRun, repliedRun } from '../support/store-runs';
 import { createWorld, type World } from '../support/world';
-import { claimRequest } from '../../prisma/store/model-requests';
-import { redact } from '../../prisma/store/redaction';
-import { inTransaction, type Db } from '../../prisma/store/transaction';
+import { claimRequest } from '../../prisma/store/runs/model-requests';
+import { redact } from '../../prisma/store/lifecycle/redaction';
+import { inTransaction, type Db } from '../../prisma/store/db/transaction';
 import { renderContext } from '../../activities/context/render';
-import { newId } from '../../prisma/store/ids';
+import { newId } from '../../prisma/store/db/ids';
 import { expectStatus, setUpRoom, startTestApi, type TestApi, type TestRoom } from '../support/api';
 
 const SECRET = 'marigold-4711';

@@ -1,6 +1,6 @@
 // Rooms, and how companies come into them.
 
-import { newId } from '../../prisma/store/ids';
+import { newId } from '../../prisma/store/db/ids';
 import { expectStatus, setUpCompany, startTestApi, type RoomCompany, type TestApi } from '../support/api';
 
 let api: TestApi;

@@ -1,8 +1,8 @@
 // Search through the API: shared memory and the passages of files, ranked, paged, and within what the caller may see.
 
-import { listMemory } from '../../prisma/store/memory-reads';
-import { searchMemory } from '../../prisma/store/memory-search';
-import { searchPassages } from '../../prisma/store/passages';
+import { listMemory } from '../../prisma/store/rooms/memory-reads';
+import { searchMemory } from '../../prisma/store/rooms/memory-search';
+import { searchPassages } from '../../prisma/store/files/passages';
 import {
   createClient,
   expectStatus,

@@ -1,6 +1,6 @@
 // Tasks from sending to verdict, and shared memory, through the write door.
 
-import { newId } from '../../prisma/store/ids';
+import { newId } from '../../prisma/store/db/ids';
 import { TEXT_LIMIT } from '../../workflows/contract';
 import {
   expectStatus,

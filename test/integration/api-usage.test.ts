@@ -1,11 +1,11 @@
 // Usage of rooms, agents and companies, who may see how much of it, and the budgets that admins set.
 
-import { claimMessage } from '../../prisma/store/claims';
-import { newId } from '../../prisma/store/ids';
-import { parseMicros } from '../../prisma/prices';
-import { IS_UNCOUNTED, isUncounted } from '../../prisma/store/request-usage';
-import { closeRun } from '../../prisma/store/runs';
-import { deliverWakes } from '../../prisma/store/wakes';
+import { claimMessage } from '../../prisma/store/runs/claims';
+import { newId } from '../../prisma/store/db/ids';
+import { parseMicros } from '../../workflows/policy/prices';
+import { IS_UNCOUNTED, isUncounted } from '../../prisma/store/eligibility/request-usage';
+import { closeRun } from '../../prisma/store/runs/fence';
+import { deliverWakes } from '../../prisma/store/runs/wakes';
 import { expectStatus, setUpRoom, startTestApi, type Json, type TestApi, type TestRoom } from '../support/api';
 
 let api: TestApi;

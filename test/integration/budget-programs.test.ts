@@ -3,11 +3,11 @@
 
 import fc from 'fast-check';
 import { renderContext } from '../../activities/context/render';
-import { claimAsLost, claimMessage } from '../../prisma/store/claims';
-import { Fenced } from '../../prisma/store/errors';
-import { claimRequest, endRequest, type RequestResult } from '../../prisma/store/model-requests';
-import { closeAsLost, closeRun } from '../../prisma/store/runs';
-import { deliverWakes } from '../../prisma/store/wakes';
+import { claimAsLost, claimMessage } from '../../prisma/store/runs/claims';
+import { Fenced } from '../../prisma/store/db/errors';
+import { claimRequest, endRequest, type RequestResult } from '../../prisma/store/runs/model-requests';
+import { closeAsLost, closeRun } from '../../prisma/store/runs/fence';
+import { deliverWakes } from '../../prisma/store/runs/wakes';
 import { wakeWorkflowId } from '../../workflows/contract';
 import { answeredWith, budgetViolations } from '../support/budgets';
 import { LIMITS, NO_FACTS } from '../support/store-runs';

@@ -2,12 +2,12 @@
 
 import { connectDatabase } from '../../prisma/client';
 import { renderContext } from '../../activities/context/render';
-import { claimAsLost, claimMessage } from '../../prisma/store/claims';
-import { suspendCompany, resumeCompany } from '../../prisma/store/companies';
-import { claimRequest, endRequest, type RequestResult } from '../../prisma/store/model-requests';
-import { closeAsLost, closeRun } from '../../prisma/store/runs';
-import { inTransaction } from '../../prisma/store/transaction';
-import { deliverWakes, startAgain } from '../../prisma/store/wakes';
+import { claimAsLost, claimMessage } from '../../prisma/store/runs/claims';
+import { suspendCompany, resumeCompany } from '../../prisma/store/lifecycle/companies';
+import { claimRequest, endRequest, type RequestResult } from '../../prisma/store/runs/model-requests';
+import { closeAsLost, closeRun } from '../../prisma/store/runs/fence';
+import { inTransaction } from '../../prisma/store/db/transaction';
+import { deliverWakes, startAgain } from '../../prisma/store/runs/wakes';
 import type { CloseReason } from '../../workflows/policy/ending';
 import { answeredWith, budgetViolations, countedToday } from '../support/budgets';
 import {

@@ -1,11 +1,11 @@
 // The claim: one winner per agent and message, for ever; the same execution again; everybody else refused.
 
 import { connectDatabase } from '../../prisma/client';
-import { claimAsLost, claimMessage, type ClaimOutcome } from '../../prisma/store/claims';
-import { closeAsLost } from '../../prisma/store/runs';
-import { newId } from '../../prisma/store/ids';
-import { constraintOf } from '../../prisma/store/transaction';
-import { deliverWakes } from '../../prisma/store/wakes';
+import { claimAsLost, claimMessage, type ClaimOutcome } from '../../prisma/store/runs/claims';
+import { closeAsLost } from '../../prisma/store/runs/fence';
+import { newId } from '../../prisma/store/db/ids';
+import { constraintOf } from '../../prisma/store/db/transaction';
+import { deliverWakes } from '../../prisma/store/runs/wakes';
 import {
   deliveredWake,
   eventsOf,

@@ -1,8 +1,8 @@
 // Held actions in the console: shown as they were frozen, decided in two steps, and never told to have been decided when they
 // were not.
 
-import { expireHeldActions } from '../../prisma/store/decisions';
-import { closeAsLost } from '../../prisma/store/runs';
+import { expireHeldActions } from '../../prisma/store/runs/held-actions/decide';
+import { closeAsLost } from '../../prisma/store/runs/fence';
 import { createClient } from '../support/api';
 import { consoleReader, fieldsOf, openConsole, textOf, type ConsoleGround, type Reader } from '../support/console';
 import { heldOf, heldRun, letExpire } from '../support/holds';

@@ -1,10 +1,10 @@
 // Rooms in the console: what is shown of them, that nothing in them is ever markup, and writing to them.
 
-import { inTransaction } from '../../prisma/store/transaction';
-import { RoomDraft } from '../../prisma/store/draft';
-import { lockRoomForWrite } from '../../prisma/store/roster';
-import { stageMemory } from '../../prisma/store/memory';
-import { closeRun } from '../../prisma/store/runs';
+import { inTransaction } from '../../prisma/store/db/transaction';
+import { RoomDraft } from '../../prisma/store/rooms/room-draft';
+import { lockRoomForWrite } from '../../prisma/store/rooms/roster';
+import { stageMemory } from '../../prisma/store/rooms/memory';
+import { closeRun } from '../../prisma/store/runs/fence';
 import { createClient } from '../support/api';
 import { consoleReader, fieldsOf, openConsole, textOf, type ConsoleGround, type Reader } from '../support/console';
 import { openRun } from '../support/store-runs';

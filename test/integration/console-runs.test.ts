@@ -1,8 +1,8 @@
 // A run in the console: its lanes and the same in words, what one may know of another company's, and stopping and asking anew.
 // And usage, day by day.
 
-import { closeRun } from '../../prisma/store/runs';
-import { parseMicros } from '../../prisma/prices';
+import { closeRun } from '../../prisma/store/runs/fence';
+import { parseMicros } from '../../workflows/policy/prices';
 import { consoleReader, openConsole, textOf, type ConsoleGround, type Reader } from '../support/console';
 import { heldOf, heldRun } from '../support/holds';
 import { openRun, repliedRun } from '../support/store-runs';
@@ -128,13 +128,4 @@ test('usage is by day: endings, tokens, money and wakes that came to nothing, as
     expect(text).toContain(said);
   expect(html.match(/<th scope="row">/g)).toHaveLength(4 * 14);
   await own.close();
-});
-
-test('the crash lab’s picture is shown to who is signed in', async () => {
-  const page = await reader.get('/console/usage');
-  expect(page.html).toContain('src="/console/crash-lab.svg"');
-  const picture = await reader.get('/console/crash-lab.svg');
-  expect([picture.status, picture.headers.get('content-type')]).toEqual([200, 'image/svg+xml']);
-  expect(picture.headers.get('content-security-policy')).toBe("default-src 'none'; style-src 'unsafe-inline'");
-  expect((await consoleReader(ground.url).get('/console/crash-lab.svg')).status).toBe(303);
 });

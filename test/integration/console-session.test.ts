@@ -1,8 +1,8 @@
 // The console's door: who may sign in, what the cookie is, and what no form from elsewhere can do.
 
-import { createSecretBox } from '../../prisma/secret-box';
-import { ensureOperatorKey, revokeKey, type KeyToCreate } from '../../prisma/store/keys';
-import { inTransaction } from '../../prisma/store/transaction';
+import { createSecretBox } from '../../workflows/policy/secret-box';
+import { ensureOperatorKey, revokeKey, type KeyToCreate } from '../../prisma/store/access/keys';
+import { inTransaction } from '../../prisma/store/db/transaction';
 import { consoleReader, fieldsOf, openConsole, textOf, type ConsoleGround } from '../support/console';
 
 let ground: ConsoleGround;

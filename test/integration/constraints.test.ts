@@ -2,8 +2,8 @@
 // claim. A CHECK without a case here fails the test, so that none is believed and never tried.
 
 import pg from 'pg';
-import { AUDIT_ACTIONS } from '../../prisma/store/audit';
-import { KEY_TEST_CODES } from '../../prisma/store/model-key-tests';
+import { AUDIT_ACTIONS } from '../../prisma/store/access/audit';
+import { KEY_TEST_CODES } from '../../prisma/store/model-keys/key-tests';
 import {
   ACTION_KINDS,
   DECISIONS,
@@ -23,7 +23,7 @@ import {
   TASK_PRIORITIES,
   WAKE_STATES,
 } from '../../workflows/contract';
-import { FILE_MEDIA_TYPES, FILE_STATES, UNREADABLE_CODES } from '../../prisma/store/files';
+import { FILE_MEDIA_TYPES, FILE_STATES, UNREADABLE_CODES } from '../../prisma/store/files/files';
 import { createTestDatabase, type TestDatabase } from '../support/database';
 
 type Row = Readonly<Record<string, unknown>>;

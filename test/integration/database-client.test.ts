@@ -9,7 +9,7 @@ import pg from 'pg';
 import { connectDatabase, type Database, type DatabaseOptions } from '../../prisma/client';
 import { DatabaseUnavailable, parseDatabaseUrl, refuseOldServer } from '../../prisma/database-url';
 import { migrateDatabase } from '../../prisma/migrate';
-import { type EmbeddedPostgres, startEmbeddedPostgres } from '../../worker/embedded/postgres';
+import { type EmbeddedPostgres, startEmbeddedPostgres } from '../../worker/local/postgres';
 import { createTestDatabase, type TestDatabase } from '../support/database';
 import { until } from '../support/run-waits';
 import { openTcpGate } from '../support/tcp-gate';

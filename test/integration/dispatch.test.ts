@@ -2,13 +2,13 @@
 // Temporal is one function here; the real one is in test/workflow.
 
 import { WorkflowExecutionAlreadyStartedError, type Client } from '@temporalio/client';
-import { listRoomEvents } from '../../prisma/store/events';
+import { listRoomEvents } from '../../prisma/store/rooms/events';
 import { listenTo } from '../../prisma/channel-listener';
-import { RoomDraft, WAKES_CHANNEL } from '../../prisma/store/draft';
-import { stageMessage } from '../../prisma/store/messages';
-import { lockRoomForWrite } from '../../prisma/store/roster';
-import { deliverWakes, startAgain } from '../../prisma/store/wakes';
-import { claimMessage } from '../../prisma/store/claims';
+import { RoomDraft, WAKES_CHANNEL } from '../../prisma/store/rooms/room-draft';
+import { stageMessage } from '../../prisma/store/rooms/messages';
+import { lockRoomForWrite } from '../../prisma/store/rooms/roster';
+import { deliverWakes, startAgain } from '../../prisma/store/runs/wakes';
+import { claimMessage } from '../../prisma/store/runs/claims';
 import { createAcknowledger, dispatchOnce, type DispatcherDeps } from '../../worker/dispatcher';
 import { createLoop } from '../../worker/loop';
 import { wakeWorkflowId } from '../../workflows/contract';

@@ -5,18 +5,19 @@ import { randomBytes } from 'node:crypto';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { Connection } from '@temporalio/client';
-import { newId } from '../../prisma/store/ids';
-import { modelKeyBinding } from '../../prisma/store/model-keys';
-import { createSecretBox, parseMasterKeys } from '../../prisma/secret-box';
-import { checkPostgres } from '../../worker/doctor/check-postgres';
-import { examine } from '../../worker/doctor/doctor';
-import { isAllWell, printFindings, type Finding } from '../../worker/doctor/findings';
-import { findRunningServices } from '../../worker/embedded/running';
+import { newId } from '../../prisma/store/db/ids';
+import { modelKeyBinding } from '../../prisma/store/model-keys/model-keys';
+import { createSecretBox, parseMasterKeys } from '../../workflows/policy/secret-box';
+import { checkPostgres } from '../../worker/cli/doctor/check-postgres';
+import { examine } from '../../worker/cli/doctor/doctor';
+import { isAllWell, printFindings, type Finding } from '../../worker/cli/doctor/findings';
+import { findRunningServices } from '../../worker/local/running';
 import { createTestDatabase } from '../support/database';
 import { temporalAddress, until } from '../support/run-waits';
 import { createWorld, MASTER_KEYS, type World } from '../support/world';
+import { COMPILED } from '../support/compiled';
 
-const DOCTOR = join(__dirname, '..', '..', 'dist', 'worker', 'doctor', 'main.js');
+const DOCTOR = join(COMPILED, 'worker', 'cli', 'doctor', 'main.js');
 const execute = promisify(execFile);
 const NOTHING = { installSearchAttributes: false };
 

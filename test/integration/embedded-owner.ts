@@ -1,4 +1,4 @@
-// A real other process that owns something of worker/embedded, to be killed with SIGKILL. Not a test itself.
+// A real other process that owns something of worker/local, to be killed with SIGKILL. Not a test itself.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';

@@ -5,11 +5,11 @@ import { join } from 'node:path';
 
 import { Client } from 'pg';
 
-import { startEmbeddedPostgres } from '../../worker/embedded/postgres';
-import type { EmbeddedPostgres } from '../../worker/embedded/postgres';
-import { binariesIn, hydrateSymlinks } from '../../worker/embedded/postgres-binaries';
-import { ensureReachableBinaries } from '../../worker/embedded/postgres-user';
-import { isStillRunning } from '../../worker/embedded/process-identity';
+import { startEmbeddedPostgres } from '../../worker/local/postgres';
+import type { EmbeddedPostgres } from '../../worker/local/postgres';
+import { binariesIn, hydrateSymlinks } from '../../worker/local/postgres-binaries';
+import { ensureReachableBinaries } from '../../worker/local/postgres-user';
+import { isStillRunning } from '../../worker/local/process-identity';
 import { startOwner } from './embedded-owner';
 
 const asRoot = process.getuid?.() === 0;

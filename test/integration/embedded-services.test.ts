@@ -2,9 +2,9 @@ import { mkdtemp, readdir, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
-import { openDataFolder } from '../../worker/embedded/data-folder';
-import { isStillRunning } from '../../worker/embedded/process-identity';
-import { startServices } from '../../worker/embedded/services';
+import { openDataFolder } from '../../worker/local/data-folder';
+import { isStillRunning } from '../../worker/local/process-identity';
+import { startServices } from '../../worker/local/services';
 import { startOwner } from './embedded-owner';
 
 const CACHE = join(__dirname, '..', '..', 'node_modules', '.cache', 'durable-room');

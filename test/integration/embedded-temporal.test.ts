@@ -6,10 +6,10 @@ import { join } from 'node:path';
 import { Client, Connection } from '@temporalio/client';
 import { SearchAttributeType, TypedSearchAttributes, defineSearchAttributeKey } from '@temporalio/common';
 
-import { isStillRunning } from '../../worker/embedded/process-identity';
-import { findTemporalCli } from '../../worker/embedded/temporal-cli';
-import { startEmbeddedTemporal } from '../../worker/embedded/temporal-server';
-import type { EmbeddedTemporal, EmbeddedTemporalOptions } from '../../worker/embedded/temporal-server';
+import { isStillRunning } from '../../worker/local/process-identity';
+import { findTemporalCli } from '../../worker/local/temporal-cli';
+import { startEmbeddedTemporal } from '../../worker/local/temporal-server';
+import type { EmbeddedTemporal, EmbeddedTemporalOptions } from '../../worker/local/temporal-server';
 import { startOwner } from './embedded-owner';
 
 const CACHE = join(__dirname, '..', '..', 'node_modules', '.cache', 'durable-room');

@@ -3,9 +3,9 @@
 
 import { type Client } from '@temporalio/client';
 import { listenTo } from '../../prisma/channel-listener';
-import { claimMessage } from '../../prisma/store/claims';
-import { WAKES_CHANNEL } from '../../prisma/store/draft';
-import { closeRun } from '../../prisma/store/runs';
+import { claimMessage } from '../../prisma/store/runs/claims';
+import { WAKES_CHANNEL } from '../../prisma/store/rooms/room-draft';
+import { closeRun } from '../../prisma/store/runs/fence';
 import { dispatchOnce } from '../../worker/dispatcher';
 import { createLoop } from '../../worker/loop';
 import { until } from '../support/run-waits';

@@ -2,11 +2,11 @@
 
 import { randomUUID } from 'node:crypto';
 import { connectDatabase, type Database } from '../../prisma/client';
-import { stageMemory } from '../../prisma/store/memory';
-import { actOnce, type Effect } from '../../prisma/store/runs';
-import { claimRequest, endRequest } from '../../prisma/store/model-requests';
-import { newId } from '../../prisma/store/ids';
-import type { SqlTx } from '../../prisma/store/transaction';
+import { stageMemory } from '../../prisma/store/rooms/memory';
+import { actOnce, type Effect } from '../../prisma/store/runs/fence';
+import { claimRequest, endRequest } from '../../prisma/store/runs/model-requests';
+import { newId } from '../../prisma/store/db/ids';
+import type { SqlTx } from '../../prisma/store/db/transaction';
 import { translateFailures } from '../../activities/failure';
 import { renderContext } from '../../activities/context/render';
 import type { DeclaredReply } from '../../workflows/contract';

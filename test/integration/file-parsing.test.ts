@@ -1,9 +1,9 @@
 // Which parser reads a file, and what becomes of one whose parser dies: the store's side of it.
 
-import { RoomDraft } from '../../prisma/store/draft';
-import { finishFile, refuseFile, releaseFile, takeFile } from '../../prisma/store/file-parsing';
-import { stageFile } from '../../prisma/store/files';
-import { inTransaction } from '../../prisma/store/transaction';
+import { RoomDraft } from '../../prisma/store/rooms/room-draft';
+import { finishFile, refuseFile, releaseFile, takeFile } from '../../prisma/store/files/parse-queue';
+import { stageFile } from '../../prisma/store/files/files';
+import { inTransaction } from '../../prisma/store/db/transaction';
 import { PARSE_LIMITS } from '../../worker/file-parser/limits';
 import { readWaitingFiles } from '../support/sample-files';
 import { createWorld, type World } from '../support/world';

@@ -2,11 +2,11 @@
 // are given by readers, so nobody who acts waits for anybody, and nothing that commits late is passed over.
 
 import { createStreams, STREAM_SETTINGS, type Streams } from '../../api/streams';
-import { expireHeldActions } from '../../prisma/store/decisions';
-import { numberChanges } from '../../prisma/store/held-action-changes';
-import { openHeldActions } from '../../prisma/store/hold-opening';
-import { closeAsLost } from '../../prisma/store/runs';
-import type { Db, Tx } from '../../prisma/store/transaction';
+import { expireHeldActions } from '../../prisma/store/runs/held-actions/decide';
+import { numberChanges } from '../../prisma/store/runs/held-actions/feed';
+import { openHeldActions } from '../../prisma/store/runs/held-actions/open';
+import { closeAsLost } from '../../prisma/store/runs/fence';
+import type { Db, Tx } from '../../prisma/store/db/transaction';
 import type { ApiClient, Json } from '../support/api';
 import { openDoor, type Door } from '../support/door';
 import { openEvents, type EventReader } from '../support/event-source';

@@ -1,14 +1,14 @@
 // Held actions below Temporal: every state of the chart, who may decide, and what a step checks before it carries one out.
 
 import { randomBytes } from 'node:crypto';
-import { expireHeldActions } from '../../prisma/store/decisions';
-import { newId } from '../../prisma/store/ids';
-import { deliverWakes } from '../../prisma/store/wakes';
-import { closeAsLost, closeRun } from '../../prisma/store/runs';
-import { judgeTask } from '../../prisma/store/tasks';
-import { inTransaction } from '../../prisma/store/transaction';
-import { RoomDraft } from '../../prisma/store/draft';
-import { lockRoomForWrite } from '../../prisma/store/roster';
+import { expireHeldActions } from '../../prisma/store/runs/held-actions/decide';
+import { newId } from '../../prisma/store/db/ids';
+import { deliverWakes } from '../../prisma/store/runs/wakes';
+import { closeAsLost, closeRun } from '../../prisma/store/runs/fence';
+import { judgeTask } from '../../prisma/store/rooms/tasks';
+import { inTransaction } from '../../prisma/store/db/transaction';
+import { RoomDraft } from '../../prisma/store/rooms/room-draft';
+import { lockRoomForWrite } from '../../prisma/store/rooms/roster';
 import { HELD_ACTION_STATES, type HeldActionState } from '../../workflows/contract';
 import { openDoor, type Door } from '../support/door';
 import { decide, heldOf, heldRun, holdStates, letExpire, LINE, SAYS_ALL, SEND, setRights } from '../support/holds';

@@ -7,7 +7,7 @@
 
 import fc from 'fast-check';
 import { connectDatabase, type Database } from '../../prisma/client';
-import { deliverWakes } from '../../prisma/store/wakes';
+import { deliverWakes } from '../../prisma/store/runs/wakes';
 import { createTestDatabase, type TestDatabase } from '../support/database';
 import { openGrounds, putToSleep, wakeUp, type Ground } from '../support/interleaving-grounds';
 import { violationsOf, Watch } from '../support/interleaving-invariants';

@@ -1,10 +1,10 @@
 // The ways out of a room: an agent removed, a member that leaves, a room closed. What was written stays, what was under way
 // ends visibly, and a claim or a step at the same moment either comes first or finds the door shut.
 
-import { claimMessage } from '../../prisma/store/claims';
-import { closeRoom, leaveRoom, removeFromRoster } from '../../prisma/store/leaving';
-import { inTransaction, type Tx } from '../../prisma/store/transaction';
-import { deliverWakes } from '../../prisma/store/wakes';
+import { claimMessage } from '../../prisma/store/runs/claims';
+import { closeRoom, leaveRoom, removeFromRoster } from '../../prisma/store/lifecycle/departure';
+import { inTransaction, type Tx } from '../../prisma/store/db/transaction';
+import { deliverWakes } from '../../prisma/store/runs/wakes';
 import { expectGaplessRoom } from '../support/ledger';
 import { eventsOf, LIMITS, newExecution, repliedRun, activitiesOf } from '../support/store-runs';
 import { createWorld, type World } from '../support/world';

@@ -2,11 +2,11 @@
 
 import { randomBytes } from 'node:crypto';
 import { requestReply } from '../../activities/model/provider';
-import { createSecretBox } from '../../prisma/secret-box';
-import { takeKeyTests } from '../../prisma/store/model-key-tests';
-import { newId } from '../../prisma/store/ids';
+import { createSecretBox } from '../../workflows/policy/secret-box';
+import { takeKeyTests } from '../../prisma/store/model-keys/key-tests';
+import { newId } from '../../prisma/store/db/ids';
 import { listenTo } from '../../prisma/channel-listener';
-import { WAKES_CHANNEL } from '../../prisma/store/draft';
+import { WAKES_CHANNEL } from '../../prisma/store/rooms/room-draft';
 import { createKeyTester, type KeyTesterDeps } from '../../worker/key-tester';
 import type { Loop } from '../../worker/loop';
 import { expectStatus, setUpCompany, startTestApi, type Json, type RoomCompany, type TestApi } from '../support/api';

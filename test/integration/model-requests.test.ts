@@ -1,21 +1,21 @@
 // Model requests: claimed before they are sent, at most three; the first reply stored is the reply; what a run reads.
 
 import { renderContext } from '../../activities/context/render';
-import { RoomDraft, type Author } from '../../prisma/store/draft';
+import { RoomDraft, type Author } from '../../prisma/store/rooms/room-draft';
 import { Prisma } from '../../prisma/generated/client';
-import { newId } from '../../prisma/store/ids';
-import { stageMemory } from '../../prisma/store/memory';
-import { modelKeyBinding } from '../../prisma/store/model-keys';
+import { newId } from '../../prisma/store/db/ids';
+import { stageMemory } from '../../prisma/store/rooms/memory';
+import { modelKeyBinding } from '../../prisma/store/model-keys/model-keys';
 import {
   claimRequest,
   endRequest,
   type RequestClaim,
   type RequestResult,
   type RequestToSend,
-} from '../../prisma/store/model-requests';
-import { roomView } from '../../prisma/store/room-view';
-import { closeRun } from '../../prisma/store/runs';
-import { inTransaction } from '../../prisma/store/transaction';
+} from '../../prisma/store/runs/model-requests';
+import { roomView } from '../../prisma/store/runs/context-queries';
+import { closeRun } from '../../prisma/store/runs/fence';
+import { inTransaction } from '../../prisma/store/db/transaction';
 import { activitiesOf, answered, newExecution, NO_FACTS, openRun, type OpenRun } from '../support/store-runs';
 import { createWorld, type TestAgent, type World } from '../support/world';
 

@@ -1,13 +1,13 @@
 // What writing into a room leaves: who is addressed and woken, what a task becomes, numbers without gaps, all or nothing.
 
-import { RoomDraft, type Author } from '../../prisma/store/draft';
-import { Conflict, InvalidInput, NotAllowed, NotFound } from '../../prisma/store/errors';
-import { newId } from '../../prisma/store/ids';
-import { stageMemory } from '../../prisma/store/memory';
-import { hopOfAgentPost, stageMessage, type MessageToPost } from '../../prisma/store/messages';
-import { lockRoomForWrite, type RoomForWrite } from '../../prisma/store/roster';
-import { judgeTask, respondToTask, stageTask, type TaskToSend } from '../../prisma/store/tasks';
-import { inTransaction, type Tx } from '../../prisma/store/transaction';
+import { RoomDraft, type Author } from '../../prisma/store/rooms/room-draft';
+import { Conflict, InvalidInput, NotAllowed, NotFound } from '../../prisma/store/db/errors';
+import { newId } from '../../prisma/store/db/ids';
+import { stageMemory } from '../../prisma/store/rooms/memory';
+import { hopOfAgentPost, stageMessage, type MessageToPost } from '../../prisma/store/rooms/messages';
+import { lockRoomForWrite, type RoomForWrite } from '../../prisma/store/rooms/roster';
+import { judgeTask, respondToTask, stageTask, type TaskToSend } from '../../prisma/store/rooms/tasks';
+import { inTransaction, type Tx } from '../../prisma/store/db/transaction';
 import { openRoom } from '../support/rooms';
 import { eventsOf, holdTransaction, untilWaiting } from '../support/store-runs';
 import { createWorld, type TestAgent, type World } from '../support/world';

@@ -3,17 +3,17 @@
 
 import type pg from 'pg';
 import { renderContext } from '../../activities/context/render';
-import { listRoomEvents } from '../../prisma/store/events';
-import { listMemory, type MemoryFilter } from '../../prisma/store/memory-reads';
-import { searchMemory } from '../../prisma/store/memory-search';
-import { listMessages } from '../../prisma/store/messages';
-import { searchPassages } from '../../prisma/store/passages';
-import { claimRequest, endRequest } from '../../prisma/store/model-requests';
-import { findOpenRunsOf, findRunless, takeDueRuns, takeStrays } from '../../prisma/store/reconciling';
-import { readRelevant } from '../../prisma/store/relevance';
-import { roomView, type NewestOfRoom } from '../../prisma/store/room-view';
-import { inSqlTransaction } from '../../prisma/store/transaction';
-import { deliverWakes, oldestWaits, takeUnclaimedWakes } from '../../prisma/store/wakes';
+import { listRoomEvents } from '../../prisma/store/rooms/events';
+import { listMemory, type MemoryFilter } from '../../prisma/store/rooms/memory-reads';
+import { searchMemory } from '../../prisma/store/rooms/memory-search';
+import { listMessages } from '../../prisma/store/rooms/messages';
+import { searchPassages } from '../../prisma/store/files/passages';
+import { claimRequest, endRequest } from '../../prisma/store/runs/model-requests';
+import { findOpenRunsOf, findRunless, takeDueRuns, takeStrays } from '../../prisma/store/runs/reconciliation';
+import { readRelevant } from '../../prisma/store/runs/relevance';
+import { roomView, type NewestOfRoom } from '../../prisma/store/runs/context-queries';
+import { inSqlTransaction } from '../../prisma/store/db/transaction';
+import { deliverWakes, oldestWaits, takeUnclaimedWakes } from '../../prisma/store/runs/wakes';
 import { wakeWorkflowId } from '../../workflows/contract';
 import { fillRoom, fillRuns } from '../support/large-room';
 import { activitiesOf, answered, deliveredWake, openRun } from '../support/store-runs';

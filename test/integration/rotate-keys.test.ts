@@ -7,16 +7,17 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { connectDatabase, type Database } from '../../prisma/client';
-import { rotateMasterKeys, type RotationOptions } from '../../prisma/rotate-keys';
-import { createSecretBox, type MasterKey, type SecretBox } from '../../prisma/secret-box';
-import { newId } from '../../prisma/store/ids';
-import { modelKeyBinding, updateModelKey } from '../../prisma/store/model-keys';
-import { inTransaction, type Db } from '../../prisma/store/transaction';
-import { openDataFolder } from '../../worker/embedded/data-folder';
-import { announceServices } from '../../worker/embedded/running';
+import { rotateMasterKeys, type RotationOptions } from '../../prisma/key-rotation';
+import { createSecretBox, type MasterKey, type SecretBox } from '../../workflows/policy/secret-box';
+import { newId } from '../../prisma/store/db/ids';
+import { modelKeyBinding, updateModelKey } from '../../prisma/store/model-keys/model-keys';
+import { inTransaction, type Db } from '../../prisma/store/db/transaction';
+import { openDataFolder } from '../../worker/local/data-folder';
+import { announceServices } from '../../worker/local/running';
 import { createTestDatabase, type TestDatabase } from '../support/database';
+import { COMPILED } from '../support/compiled';
 
-const ROTATE_KEYS = join(__dirname, '..', '..', 'dist', 'worker', 'rotate-keys', 'main.js');
+const ROTATE_KEYS = join(COMPILED, 'worker', 'cli', 'rotate-keys', 'main.js');
 const NOWHERE = 'postgres://127.0.0.1:1/none';
 const ADDRESS = 'https://api.example.com/v1';
 

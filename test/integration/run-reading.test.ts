@@ -1,14 +1,14 @@
 // What a run reads beyond the newest: what has to do with the message that woke it, what its tasks refer to, and nothing
 // that is not its company's to read (cases.md, section h).
 
-import { RoomDraft, type Author } from '../../prisma/store/draft';
-import { stageFile } from '../../prisma/store/files';
-import { deprecateMemory, stageMemory } from '../../prisma/store/memory';
-import { readRelevant, readRoom } from '../../prisma/store/relevance';
-import { roomView, type NewestOfRoom, type RoomView } from '../../prisma/store/room-view';
-import { lockRoomForWrite } from '../../prisma/store/roster';
-import { stageTask } from '../../prisma/store/tasks';
-import { inSqlTransaction, inTransaction } from '../../prisma/store/transaction';
+import { RoomDraft, type Author } from '../../prisma/store/rooms/room-draft';
+import { stageFile } from '../../prisma/store/files/files';
+import { deprecateMemory, stageMemory } from '../../prisma/store/rooms/memory';
+import { readRelevant, readRoom } from '../../prisma/store/runs/relevance';
+import { roomView, type NewestOfRoom, type RoomView } from '../../prisma/store/runs/context-queries';
+import { lockRoomForWrite } from '../../prisma/store/rooms/roster';
+import { stageTask } from '../../prisma/store/rooms/tasks';
+import { inSqlTransaction, inTransaction } from '../../prisma/store/db/transaction';
 import { makePdf, readWaitingFiles } from '../support/sample-files';
 import { createWorld, type TestAgent, type World } from '../support/world';
 

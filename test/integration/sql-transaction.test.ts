@@ -1,7 +1,7 @@
 // What a transaction of the store's own does with statements that nobody waits for.
 
-import { Transient } from '../../prisma/store/errors';
-import { constraintOf, inSqlTransaction, sqlStateOf, type DirectTx } from '../../prisma/store/transaction';
+import { Transient } from '../../prisma/store/db/errors';
+import { constraintOf, inSqlTransaction, sqlStateOf, type DirectTx } from '../../prisma/store/db/transaction';
 import { createWorld, type World } from '../support/world';
 
 let world: World;

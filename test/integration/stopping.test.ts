@@ -1,10 +1,10 @@
 // Stopping runs and asking anew through the door: cancel with no worker running, ask-again, a room paused whole,
 // and an agent in all its rooms.
 
-import { claimMessage } from '../../prisma/store/claims';
-import { newId } from '../../prisma/store/ids';
-import { closeAsLost, closeRun } from '../../prisma/store/runs';
-import { deliverWakes } from '../../prisma/store/wakes';
+import { claimMessage } from '../../prisma/store/runs/claims';
+import { newId } from '../../prisma/store/db/ids';
+import { closeAsLost, closeRun } from '../../prisma/store/runs/fence';
+import { deliverWakes } from '../../prisma/store/runs/wakes';
 import { openDoor, type Door } from '../support/door';
 import { heldRun, holdStates, SEND, setRights } from '../support/holds';
 import { expectLedgerEqualsRoom } from '../support/ledger';

@@ -1,10 +1,10 @@
 // Suspending a company: its open runs end at once, visibly, and what is in flight writes nothing any more.
 
-import { claimMessage } from '../../prisma/store/claims';
-import { resumeCompany, suspendCompany } from '../../prisma/store/companies';
-import { closeRun } from '../../prisma/store/runs';
-import { inTransaction } from '../../prisma/store/transaction';
-import { deliverWakes } from '../../prisma/store/wakes';
+import { claimMessage } from '../../prisma/store/runs/claims';
+import { resumeCompany, suspendCompany } from '../../prisma/store/lifecycle/companies';
+import { closeRun } from '../../prisma/store/runs/fence';
+import { inTransaction } from '../../prisma/store/db/transaction';
+import { deliverWakes } from '../../prisma/store/runs/wakes';
 import { createWorld, type World } from '../support/world';
 
 let world: World;

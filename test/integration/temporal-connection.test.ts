@@ -4,11 +4,11 @@
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { openConnection } from '../../worker/cluster/connection';
-import { TemporalUnavailable } from '../../worker/cluster/failure';
-import { openHistories } from '../../worker/cluster/histories';
-import { readTemporalSettings } from '../../worker/cluster/settings';
-import { connectTemporal } from '../../worker/temporal';
+import { openConnection } from '../../worker/temporal/connection';
+import { TemporalUnavailable } from '../../worker/temporal/failure';
+import { openHistories } from '../../worker/temporal/histories';
+import { readTemporalSettings } from '../../worker/temporal/settings';
+import { connectTemporal } from '../../worker/connections';
 import { createAuthority, type CertificateAuthority } from '../support/certificates';
 import { closedRun, quietRuntime, temporalAddress } from '../support/runs';
 import { startScriptedModel, type ScriptedModel } from '../support/scripted-model-server';

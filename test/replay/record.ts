@@ -5,10 +5,10 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { historyToJSON } from '@temporalio/common/lib/proto-utils';
-import { closeAsLost } from '../../prisma/store/runs';
-import { decideHeldAction, expireHeldActions } from '../../prisma/store/decisions';
-import { PRESETS } from '../../prisma/store/roster';
-import { inTransaction } from '../../prisma/store/transaction';
+import { closeAsLost } from '../../prisma/store/runs/fence';
+import { decideHeldAction, expireHeldActions } from '../../prisma/store/runs/held-actions/decide';
+import { PRESETS } from '../../prisma/store/rooms/roster';
+import { inTransaction } from '../../prisma/store/db/transaction';
 import type { Decision, OnCrash, Rights, RunTimeouts } from '../../workflows/contract';
 import { wakeWorkflowId } from '../../workflows/contract';
 import { STATE_QUERY, type RunProgress } from '../../workflows/messages';

@@ -8,13 +8,12 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
-import { startStack } from '../../worker/stack';
+import { startStack } from '../../worker/local/stack';
 import { createClient } from '../support/api';
 import { makeKnown } from './known';
 import { runSchemathesis, type Target } from './run';
 import { findSchemathesis } from './tool';
-
-const CACHE = join(__dirname, '..', '..', '..', '.durable-room', 'cache');
+import { CLI_CACHE } from '../../worker/local/project-root';
 
 async function main(): Promise<number> {
   const { values } = parseArgs({
@@ -25,7 +24,7 @@ async function main(): Promise<number> {
       seed: { type: 'string', default: String(Date.now() % 1_000_000) },
     },
   });
-  const tool = findSchemathesis(CACHE, process.env['SCHEMATHESIS_PATH']);
+  const tool = findSchemathesis(CLI_CACHE, process.env['SCHEMATHESIS_PATH']);
   if (!tool.found) {
     console.error(`schemathesis can't be had:\n  ${tool.tried.join('\n  ')}`);
     return 2;
@@ -53,7 +52,7 @@ async function main(): Promise<number> {
       RATE_LIMIT_PER_MINUTE: '1000000',
       LOG_LEVEL: 'error',
     },
-    services: { cliCacheDir: CACHE },
+    services: { cliCacheDir: CLI_CACHE },
     log: (line) => console.log(`  ${line}`),
   });
   try {

@@ -1,7 +1,7 @@
 // Budgets seen from outside the code that keeps them: what every row of a day says, held against the wakes and the ledger.
 
-import type { RequestResult } from '../../prisma/store/model-requests';
-import type { Db } from '../../prisma/store/transaction';
+import type { RequestResult } from '../../prisma/store/runs/model-requests';
+import type { Db } from '../../prisma/store/db/transaction';
 import { answered } from './store-runs';
 
 /** A good answer that used so many tokens. */

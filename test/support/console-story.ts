@@ -1,8 +1,8 @@
 // A room with something of everything in it, for looking at the console in a browser.
 
-import { deliverWakes } from '../../prisma/store/wakes';
-import { claimMessage } from '../../prisma/store/claims';
-import { closeRun } from '../../prisma/store/runs';
+import { deliverWakes } from '../../prisma/store/runs/wakes';
+import { claimMessage } from '../../prisma/store/runs/claims';
+import { closeRun } from '../../prisma/store/runs/fence';
 import { createClient } from './api';
 import type { ConsoleGround } from './console';
 import { heldOf, heldRun } from './holds';

@@ -2,8 +2,8 @@
 // have them.
 
 import pino from 'pino';
-import { createKey, type KeyToCreate } from '../../prisma/store/keys';
-import { inTransaction } from '../../prisma/store/transaction';
+import { createKey, type KeyToCreate } from '../../prisma/store/access/keys';
+import { inTransaction } from '../../prisma/store/db/transaction';
 import { createStreams, STREAM_SETTINGS } from '../../api/streams';
 import type { ApiDeps } from '../../api/app';
 import { serveApi } from './api';

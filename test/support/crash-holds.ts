@@ -1,7 +1,7 @@
 // Cases whose point is around a held action: what the room's agent may do by itself there, and who says yes to the rest.
 
-import { decideHeldAction } from '../../prisma/store/decisions';
-import { inTransaction } from '../../prisma/store/transaction';
+import { decideHeldAction } from '../../prisma/store/runs/held-actions/decide';
+import { inTransaction } from '../../prisma/store/db/transaction';
 import type { CrashPoint } from './crash-points';
 import { until } from './runs';
 import type { World } from './world';

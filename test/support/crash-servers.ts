@@ -4,11 +4,11 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { openDataFolder, type DataFolder } from '../../worker/embedded/data-folder';
-import { pickFreePort } from '../../worker/embedded/ports';
-import { startEmbeddedPostgres, type EmbeddedPostgres } from '../../worker/embedded/postgres';
-import { findTemporalCli } from '../../worker/embedded/temporal-cli';
-import { startEmbeddedTemporal, type EmbeddedTemporal } from '../../worker/embedded/temporal-server';
+import { openDataFolder, type DataFolder } from '../../worker/local/data-folder';
+import { pickFreePort } from '../../worker/local/ports';
+import { startEmbeddedPostgres, type EmbeddedPostgres } from '../../worker/local/postgres';
+import { findTemporalCli } from '../../worker/local/temporal-cli';
+import { startEmbeddedTemporal, type EmbeddedTemporal } from '../../worker/local/temporal-server';
 import { until } from './runs';
 
 export interface CrashServersOptions {

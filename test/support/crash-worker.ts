@@ -16,7 +16,7 @@ import { Context } from '@temporalio/activity';
 import type { InjectedSinks } from '@temporalio/worker';
 import type { Activities, ActivityDeps } from '../../activities';
 import { connectDatabase } from '../../prisma/client';
-import type { Db, Tx } from '../../prisma/store/transaction';
+import type { Db, Tx } from '../../prisma/store/db/transaction';
 import { buildWorkflowBundle } from '../../worker/bundle';
 import { runWorkerProcess } from '../../worker/process-main';
 import type { Seams } from '../../worker/service';

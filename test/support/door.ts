@@ -3,9 +3,9 @@
 import { randomBytes } from 'node:crypto';
 import pino from 'pino';
 import type { Streams } from '../../api/streams';
-import { createSecretBox } from '../../prisma/secret-box';
-import { createKey, type KeyToCreate } from '../../prisma/store/keys';
-import { inTransaction, type Db } from '../../prisma/store/transaction';
+import { createSecretBox } from '../../workflows/policy/secret-box';
+import { createKey, type KeyToCreate } from '../../prisma/store/access/keys';
+import { inTransaction, type Db } from '../../prisma/store/db/transaction';
 import { createClient, serveApi, type ApiClient } from './api';
 import type { World } from './world';
 

@@ -1,7 +1,7 @@
 // Faults injected below the activities: a database that fails at a named activity.
 
 import { activityInfo } from '@temporalio/activity';
-import type { Db } from '../../prisma/store/transaction';
+import type { Db } from '../../prisma/store/db/transaction';
 
 /** The same database, whose transactions in this activity throw `error` instead of running, as often as `times` says. */
 export function failingIn(db: Db, activity: string, error: () => Error, times = Number.POSITIVE_INFINITY): Db {

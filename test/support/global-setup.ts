@@ -3,13 +3,11 @@
 
 import { chmod, mkdir, mkdtemp, rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { openDataFolder } from '../../worker/embedded/data-folder';
-import { startServices, type Services } from '../../worker/embedded/services';
+import { openDataFolder } from '../../worker/local/data-folder';
+import { startServices, type Services } from '../../worker/local/services';
 import { ensureTemplate } from './database';
 import { makeTemporaryFolder } from './temporary-folder';
-
-/** Kept between runs, so that the Temporal CLI is fetched once. */
-const CLI_CACHE = join(__dirname, '..', '..', '.durable-room', 'cache');
+import { CLI_CACHE } from '../../worker/local/project-root';
 
 export interface SharedServers {
   readonly services: Services;

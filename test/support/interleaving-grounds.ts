@@ -1,11 +1,11 @@
 // Rooms for random programs, each of its own and all in one database, made many at a time.
 
-import { RoomDraft, type Author } from '../../prisma/store/draft';
-import { newId } from '../../prisma/store/ids';
-import { stageMessage } from '../../prisma/store/messages';
-import { lockRoomForWrite } from '../../prisma/store/roster';
-import { stageTask } from '../../prisma/store/tasks';
-import { inTransaction, type Db } from '../../prisma/store/transaction';
+import { RoomDraft, type Author } from '../../prisma/store/rooms/room-draft';
+import { newId } from '../../prisma/store/db/ids';
+import { stageMessage } from '../../prisma/store/rooms/messages';
+import { lockRoomForWrite } from '../../prisma/store/rooms/roster';
+import { stageTask } from '../../prisma/store/rooms/tasks';
+import { inTransaction, type Db } from '../../prisma/store/db/transaction';
 
 /** A room of its own for one program: two companies, three agents, a message for each of two of them and a task. */
 export interface Ground {

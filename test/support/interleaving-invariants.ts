@@ -1,6 +1,6 @@
 // What holds after every program, whatever its order: claims, effects, requests and endings, each once and for good.
 
-import type { Db } from '../../prisma/store/transaction';
+import type { Db } from '../../prisma/store/db/transaction';
 import type { DeclaredReply } from '../../workflows/contract';
 import { declaredKinds, planSteps } from '../../workflows/policy/steps';
 import { ALLOWANCE, type Ground } from './interleaving-grounds';

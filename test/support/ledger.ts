@@ -2,7 +2,7 @@
 // Without jest, so that a program can ask too: what does not hold throws an AssertionError that says what.
 
 import assert from 'node:assert/strict';
-import type { Db } from '../../prisma/store/transaction';
+import type { Db } from '../../prisma/store/db/transaction';
 import type { DeclaredReply } from '../../workflows/contract';
 import { declaredKinds, planSteps } from '../../workflows/policy/steps';
 import { until } from './run-waits';

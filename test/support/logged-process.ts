@@ -3,8 +3,7 @@
 import { fork, type ChildProcess } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
-
-const DIST = join(__dirname, '..', '..', 'dist');
+import { COMPILED } from './compiled';
 
 export interface LoggedProcess {
   /** What it said when it was ready; rejects when it ended first. */
@@ -20,7 +19,7 @@ const started = new Set<ChildProcess>();
 
 /** Starts a program of `dist/` with exactly this environment. */
 export function startLogged(program: string, env: Readonly<Record<string, string>>): LoggedProcess {
-  const main = join(DIST, program);
+  const main = join(COMPILED, program);
   if (!existsSync(main)) throw new Error(`${main} is missing: run npm run build`);
   const child = fork(main, [], { env: { ...env }, execArgv: [], stdio: ['ignore', 'pipe', 'pipe', 'ipc'] });
   started.add(child);

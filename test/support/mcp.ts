@@ -9,8 +9,9 @@ import { AjvJsonSchemaValidator } from '@modelcontextprotocol/sdk/validation/ajv
 import type { JsonSchemaType, JsonSchemaValidator } from '@modelcontextprotocol/sdk/validation/types.js';
 import { PROBLEM_META } from '../../api/mcp/server';
 import { expectStatus, type Json, type RoomCompany, type TestApi } from './api';
+import { COMPILED } from './compiled';
 
-const STDIO_MAIN = join(__dirname, '..', '..', 'dist', 'api', 'mcp', 'main.js');
+const STDIO_MAIN = join(COMPILED, 'api', 'mcp', 'main.js');
 
 export type TransportKind = 'http' | 'stdio';
 

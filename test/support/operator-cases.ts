@@ -2,7 +2,7 @@
 // of it, counted in the room and not in the ledger.
 
 import type { Run } from '../../prisma/generated/client';
-import type { Db } from '../../prisma/store/transaction';
+import type { Db } from '../../prisma/store/db/transaction';
 import { wakeWorkflowId, type OnCrash } from '../../workflows/contract';
 import { expectGaplessRoom, expectLedgerEqualsRoom } from './ledger';
 import type { Target } from './operator-hands';

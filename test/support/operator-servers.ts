@@ -5,13 +5,13 @@ import { chmod, mkdtemp, readdir, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { pickFreePort } from '../../worker/embedded/ports';
-import { startEmbeddedPostgres } from '../../worker/embedded/postgres';
-import { findTemporalCli } from '../../worker/embedded/temporal-cli';
-import { startEmbeddedTemporal } from '../../worker/embedded/temporal-server';
+import { pickFreePort } from '../../worker/local/ports';
+import { startEmbeddedPostgres } from '../../worker/local/postgres';
+import { findTemporalCli } from '../../worker/local/temporal-cli';
+import { startEmbeddedTemporal } from '../../worker/local/temporal-server';
+import { CLI_CACHE } from '../../worker/local/project-root';
 
 const run = promisify(execFile);
-const CLI_CACHE = join(__dirname, '..', '..', '.durable-room', 'cache');
 const log = (): void => undefined;
 
 export interface OwnServer {

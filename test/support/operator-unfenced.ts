@@ -2,12 +2,12 @@
 // the room. For tests that have to see something done twice.
 
 import type { Activities, ActivityDeps } from '../../activities';
-import { RoomDraft, type Author } from '../../prisma/store/draft';
-import { stageMemory } from '../../prisma/store/memory';
-import { stageMessage } from '../../prisma/store/messages';
-import { lockRoomForWrite, type RoomForWrite } from '../../prisma/store/roster';
-import { respondToTask, stageTask } from '../../prisma/store/tasks';
-import { inTransaction, type Tx } from '../../prisma/store/transaction';
+import { RoomDraft, type Author } from '../../prisma/store/rooms/room-draft';
+import { stageMemory } from '../../prisma/store/rooms/memory';
+import { stageMessage } from '../../prisma/store/rooms/messages';
+import { lockRoomForWrite, type RoomForWrite } from '../../prisma/store/rooms/roster';
+import { respondToTask, stageTask } from '../../prisma/store/rooms/tasks';
+import { inTransaction, type Tx } from '../../prisma/store/db/transaction';
 import type { DeclaredReply, StepResult } from '../../workflows/contract';
 
 interface Acting {

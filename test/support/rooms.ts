@@ -1,12 +1,12 @@
 // More rooms in a world: each with an always-on agent of its own, so that runs that stand still hold up nobody else.
 
-import { RoomDraft, type Author } from '../../prisma/store/draft';
-import { newId } from '../../prisma/store/ids';
-import { stageMessage, type StagedMessage } from '../../prisma/store/messages';
-import { modelKeyBinding } from '../../prisma/store/model-keys';
-import { addToRoster, lockRoomForWrite, PRESETS } from '../../prisma/store/roster';
-import { stageTask } from '../../prisma/store/tasks';
-import { inTransaction } from '../../prisma/store/transaction';
+import { RoomDraft, type Author } from '../../prisma/store/rooms/room-draft';
+import { newId } from '../../prisma/store/db/ids';
+import { stageMessage, type StagedMessage } from '../../prisma/store/rooms/messages';
+import { modelKeyBinding } from '../../prisma/store/model-keys/model-keys';
+import { addToRoster, lockRoomForWrite, PRESETS } from '../../prisma/store/rooms/roster';
+import { stageTask } from '../../prisma/store/rooms/tasks';
+import { inTransaction } from '../../prisma/store/db/transaction';
 import type { DeclaredReply, OnCrash } from '../../workflows/contract';
 import type { World } from './world';
 

@@ -1,7 +1,7 @@
 // What a test knows of runs without carrying any out: their time-outs, where Temporal is, and how one waits for them. Apart
 // from the workers in runs.ts, because loading the SDK's worker costs a test file a second of CPU.
 
-import type { Db } from '../../prisma/store/transaction';
+import type { Db } from '../../prisma/store/db/transaction';
 import type { RunTimeouts } from '../../workflows/contract';
 
 /**

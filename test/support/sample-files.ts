@@ -1,11 +1,12 @@
 // Files as tests upload them, and the parser that reads them: PDFs made by hand, small enough to see what is in them.
 
 import { join } from 'node:path';
-import type { Db } from '../../prisma/store/transaction';
+import type { Db } from '../../prisma/store/db/transaction';
 import { readFileOnce } from '../../worker/file-loop';
 import type { ParseOutcome } from '../../worker/file-parser/limits';
 import { parseInProcess, type ParserOptions } from '../../worker/file-parser/parser-process';
 import type { ApiAnswer, ApiClient } from './api';
+import { COMPILED } from './compiled';
 
 /** A PDF whose pages say these texts (ASCII). */
 export function makePdf(pages: readonly string[], extraInCatalog = ''): Buffer {
@@ -53,7 +54,7 @@ export function upload(
 }
 
 /** Compiled: a process can't be forked from a source. */
-const PARSER_MAIN = join(__dirname, '..', '..', 'dist', 'worker', 'file-parser', 'main.js');
+const PARSER_MAIN = join(COMPILED, 'worker', 'file-parser', 'main.js');
 
 /** Has a parser read everything that waits, as a worker's loop does. */
 export async function readWaitingFiles(db: Db, options: ParserOptions = {}): Promise<void> {

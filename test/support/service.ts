@@ -4,7 +4,7 @@ import { randomBytes } from 'node:crypto';
 import pino from 'pino';
 import { readWorkerConfig } from '../../worker/config';
 import { startWorkerService, type Seams, type WorkerService } from '../../worker/service';
-import { connectTemporal, type Temporal } from '../../worker/temporal';
+import { connectTemporal, type Temporal } from '../../worker/connections';
 import { quietRuntime, temporalAddress } from './runs';
 import { sharedWorkflowBundle } from './workflow-bundle';
 import { MASTER_KEYS, type World } from './world';

@@ -2,10 +2,10 @@
 // If the two readings are the same, nothing private shows: no text, no count, no order, no reason.
 
 import { allRoutes } from '../../api/app';
-import { claimMessage } from '../../prisma/store/claims';
-import { claimRequest, endRequest } from '../../prisma/store/model-requests';
-import { closeRun } from '../../prisma/store/runs';
-import { deliverWakes } from '../../prisma/store/wakes';
+import { claimMessage } from '../../prisma/store/runs/claims';
+import { claimRequest, endRequest } from '../../prisma/store/runs/model-requests';
+import { closeRun } from '../../prisma/store/runs/fence';
+import { deliverWakes } from '../../prisma/store/runs/wakes';
 import { renderContext } from '../../activities/context/render';
 import { expectStatus, setUpRoom, type ApiAnswer, type ApiClient, type Json, type TestApi, type TestRoom } from './api';
 import { answered, LIMITS, newExecution, NO_FACTS } from './store-runs';

@@ -1,7 +1,7 @@
 // How each wire format says the same thing, from the provider's side: what the scripted model server answers in, and how
 // it reads what it was asked. Written from the providers' documentation, not from the code under test.
 
-import type { ModelProtocol } from '../../prisma/model-endpoint';
+import type { ModelProtocol } from '../../workflows/policy/model-endpoint';
 
 export type WireFormat = ModelProtocol;
 

@@ -4,14 +4,12 @@ import { fork, type ChildProcess } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import type { CrashPoint, CutMessage, GoMessage, ReachedMessage } from './crash-points';
+import { COMPILED } from './compiled';
 import { temporalAddress } from './run-waits';
 import { MASTER_KEYS } from './world';
 
-const ROOT = join(__dirname, '..', '..');
-/** Where `npm run build` puts everything, this file too when it is compiled. */
-const DIST = existsSync(join(ROOT, 'dist')) ? join(ROOT, 'dist') : ROOT;
-export const WORKER_MAIN = join(DIST, 'worker', 'main.js');
-export const CRASH_WORKER_MAIN = join(DIST, 'test', 'support', 'crash-worker.js');
+export const WORKER_MAIN = join(COMPILED, 'worker', 'main.js');
+export const CRASH_WORKER_MAIN = join(COMPILED, 'test', 'support', 'crash-worker.js');
 
 /** Starting costs two seconds of CPU, and several start at once on a busy machine. */
 const READY_MS = 60_000;

@@ -3,16 +3,16 @@
 
 import { randomBytes } from 'node:crypto';
 import { connectDatabase, type Database } from '../../prisma/client';
-import type { ModelProtocol } from '../../prisma/model-endpoint';
-import { createSecretBox, type SecretBox } from '../../prisma/secret-box';
-import type { Author } from '../../prisma/store/draft';
-import { RoomDraft } from '../../prisma/store/draft';
-import { newId } from '../../prisma/store/ids';
-import { stageMessage, type StagedMessage } from '../../prisma/store/messages';
-import { modelKeyBinding } from '../../prisma/store/model-keys';
-import { addToRoster, lockRoomForWrite, PRESETS } from '../../prisma/store/roster';
-import { stageTask } from '../../prisma/store/tasks';
-import { inTransaction, type Db } from '../../prisma/store/transaction';
+import type { ModelProtocol } from '../../workflows/policy/model-endpoint';
+import { createSecretBox, type SecretBox } from '../../workflows/policy/secret-box';
+import type { Author } from '../../prisma/store/rooms/room-draft';
+import { RoomDraft } from '../../prisma/store/rooms/room-draft';
+import { newId } from '../../prisma/store/db/ids';
+import { stageMessage, type StagedMessage } from '../../prisma/store/rooms/messages';
+import { modelKeyBinding } from '../../prisma/store/model-keys/model-keys';
+import { addToRoster, lockRoomForWrite, PRESETS } from '../../prisma/store/rooms/roster';
+import { stageTask } from '../../prisma/store/rooms/tasks';
+import { inTransaction, type Db } from '../../prisma/store/db/transaction';
 import type { OnCrash, Rights } from '../../workflows/contract';
 import { createTestDatabase } from './database';
 

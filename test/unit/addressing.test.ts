@@ -9,7 +9,7 @@ import {
   SLUG_PATTERN,
   slugFromName,
   type Addressee,
-} from '../../prisma/store/addressing';
+} from '../../workflows/policy/mentions';
 
 // V8 stops optimising expressions in a process that has compiled very many. What takes time in proportion to a text must do
 // so there too: the worst is what is tested.

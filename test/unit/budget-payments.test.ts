@@ -1,7 +1,7 @@
 // Which wakes of one pass their budgets pay for.
 
 import fc from 'fast-check';
-import { findOverBudget } from '../../prisma/store/budgets';
+import { findOverBudget } from '../../prisma/store/eligibility/budgets';
 
 const wake = (id: string, facts: Partial<Parameters<typeof findOverBudget>[0][number]> = {}) => ({
   id,

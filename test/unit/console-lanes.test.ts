@@ -3,7 +3,7 @@
 import fc from 'fast-check';
 import { laneOf, layLanes, LANES } from '../../api/console/lanes';
 import type { Timeline } from '../../api/console/resources';
-import { TIMELINE_KINDS } from '../../prisma/store/timeline';
+import { TIMELINE_KINDS } from '../../prisma/store/runs/timeline';
 
 type Entry = Timeline['data'][number];
 

@@ -2,7 +2,7 @@
 
 import { CONTEXT_TOKENS, renderContext } from '../../activities/context/render';
 import { countTokens, mostTokens } from '../../activities/context/tokens';
-import type { RoomView } from '../../prisma/store/room-view';
+import type { RoomView } from '../../prisma/store/runs/context-queries';
 
 const AT = '2026-11-29T00:00:00.000Z';
 const message = (n: number, text: string) => ({

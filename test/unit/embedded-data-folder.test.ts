@@ -2,8 +2,8 @@ import { mkdir, mkdtemp, readFile, readdir, rm, stat, utimes, writeFile } from '
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
-import { openDataFolder } from '../../worker/embedded/data-folder';
-import { identifyProcess, isStillRunning } from '../../worker/embedded/process-identity';
+import { openDataFolder } from '../../worker/local/data-folder';
+import { identifyProcess, isStillRunning } from '../../worker/local/process-identity';
 import { startOwner } from '../integration/embedded-owner';
 
 let dir: string;

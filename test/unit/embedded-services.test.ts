@@ -1,9 +1,9 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 
-import type { DataFolder } from '../../worker/embedded/data-folder';
-import { startServices } from '../../worker/embedded/services';
-import type { ServicesOptions } from '../../worker/embedded/services';
-import { withProgress } from '../../worker/embedded/silence';
+import type { DataFolder } from '../../worker/local/data-folder';
+import { startServices } from '../../worker/local/services';
+import type { ServicesOptions } from '../../worker/local/services';
+import { withProgress } from '../../worker/local/silence';
 
 const folder: DataFolder = {
   path: '/data',

@@ -3,11 +3,11 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { deflateRawSync } from 'node:zlib';
 
-import { runProgram } from '../../worker/embedded/program-run';
-import type { RunProgram } from '../../worker/embedded/program-run';
-import { findTemporalCli } from '../../worker/embedded/temporal-cli';
-import type { TemporalCliSearch } from '../../worker/embedded/temporal-cli';
-import { extractZipEntry } from '../../worker/embedded/zip-entry';
+import { runProgram } from '../../worker/local/program-run';
+import type { RunProgram } from '../../worker/local/program-run';
+import { findTemporalCli } from '../../worker/local/temporal-cli';
+import type { TemporalCliSearch } from '../../worker/local/temporal-cli';
+import { extractZipEntry } from '../../worker/local/zip-entry';
 
 const ANSWER = 'temporal version 1.9.1 (Server 1.32.0, UI 2.54.1)\n';
 const ARCHIVE_INFO = { archiveUrl: 'https://temporal.download/assets/temporal.tar.gz', fileToExtract: 'temporal' };

@@ -1,6 +1,6 @@
 // The gates of a wake: which one shuts, which one speaks first, and how much of it other companies hear.
 
-import { closedWhileWaiting, publicReason, shutGate, type GateFacts } from '../../prisma/store/gates';
+import { closedWhileWaiting, publicReason, shutGate, type GateFacts } from '../../prisma/store/eligibility/gates';
 import { SUPPRESSED_REASONS, type SuppressedReason } from '../../workflows/contract';
 
 const OPEN: GateFacts = {

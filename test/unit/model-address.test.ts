@@ -1,8 +1,8 @@
 // Which addresses are ours and which are the public internet, in every way of writing them.
 
 import fc from 'fast-check';
-import { isAllowedHost, isPublicAddress, refuseOwnerAddress } from '../../prisma/model-address';
-import { normalizeBaseUrl } from '../../prisma/model-endpoint';
+import { isAllowedHost, isPublicAddress, refuseOwnerAddress } from '../../workflows/policy/model-address';
+import { normalizeBaseUrl } from '../../workflows/policy/model-endpoint';
 
 /** IPv4 that is not a public host, one of each kind and at the edges of the ranges most used. */
 const INSIDE_V4 = [

@@ -1,4 +1,4 @@
-import { calledBase, cleanModelKey, MODEL_PROTOCOLS, normalizeBaseUrl } from '../../prisma/model-endpoint';
+import { calledBase, cleanModelKey, MODEL_PROTOCOLS, normalizeBaseUrl } from '../../workflows/policy/model-endpoint';
 
 /** The address that a call goes to, as the provider builds it. */
 function calledUrl(input: string): string {

@@ -1,6 +1,6 @@
 import crypto from 'node:crypto';
 
-import { createSecretBox, parseMasterKeys, SecretBoxError } from '../../prisma/secret-box';
+import { createSecretBox, parseMasterKeys, SecretBoxError } from '../../workflows/policy/secret-box';
 
 const key = (id: string) => ({ id, key: crypto.randomBytes(32) });
 const [k1, k2] = [key('k1'), key('k2')];

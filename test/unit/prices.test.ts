@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import fc from 'fast-check';
 import { readApiConfig } from '../../api/config';
 import { readPriceTable } from '../../api/price-table';
-import { costOf, parseMicros, type PriceTable } from '../../prisma/prices';
+import { costOf, parseMicros, type PriceTable } from '../../workflows/policy/prices';
 
 const TABLE: PriceTable = new Map([
   ['small', { inputMicros: 150_000n, outputMicros: 600_000n, currency: 'USD' }],

@@ -1,6 +1,6 @@
 // Search attributes that are there under our names and are of another type: every start, or every query, would fail.
 
-import { findMissingSearchAttributes, requireSearchAttributes } from '../../worker/search-attributes';
+import { findMissingSearchAttributes, requireSearchAttributes } from '../../worker/temporal/search-attributes';
 import { SEARCH_ATTRIBUTES } from '../../workflows/search-attributes';
 
 const TEXT = 1;

@@ -4,10 +4,10 @@
 import { mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { openDataFolder, type DataFolder } from '../../worker/embedded/data-folder';
-import { announceServices, findRunningServices, profileFileOf } from '../../worker/embedded/running';
-import { readTemporalSettings } from '../../worker/cluster/settings';
-import { namesTemporal, toolEnvironment, withoutTemporal } from '../../worker/tool-environment';
+import { openDataFolder, type DataFolder } from '../../worker/local/data-folder';
+import { announceServices, findRunningServices, profileFileOf } from '../../worker/local/running';
+import { readTemporalSettings } from '../../worker/temporal/settings';
+import { namesTemporal, toolEnvironment, withoutTemporal } from '../../worker/cli/tool-environment';
 
 const TEMPORAL = { address: '127.0.0.1:7239', namespace: 'rooms', uiUrl: null };
 const DATABASE = 'postgresql://postgres:secret@127.0.0.1:5439/durable_room';

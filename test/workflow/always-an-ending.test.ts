@@ -3,8 +3,8 @@
 
 import { randomUUID } from 'node:crypto';
 import { Client, Connection } from '@temporalio/client';
-import { claimAsLost, claimMessage } from '../../prisma/store/claims';
-import { closeAsLost } from '../../prisma/store/runs';
+import { claimAsLost, claimMessage } from '../../prisma/store/runs/claims';
+import { closeAsLost } from '../../prisma/store/runs/fence';
 import { wakeWorkflowId } from '../../workflows/contract';
 import { RECHECK_SIGNAL } from '../../workflows/messages';
 import { dispatchOnce } from '../../worker/dispatcher';

@@ -16,7 +16,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { ActivityOptions } from '@temporalio/workflow';
 import { createActivities, type ActivityDeps } from '../../activities';
-import { loadRun } from '../../prisma/store/run-reads';
+import { loadRun } from '../../prisma/store/runs/run-reads';
 import { WORKFLOW_TYPE, wakeWorkflowId, type AgentRunInput } from '../../workflows/contract';
 import { expectLedgerEqualsRoom, waitForNothingHeld } from '../support/ledger';
 import { closedRun, startTestWorker, until, type TestWorker } from '../support/runs';

@@ -14,17 +14,17 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { WorkflowExecutionAlreadyStartedError, type Client } from '@temporalio/client';
 import pino from 'pino';
-import { claimMessage } from '../../prisma/store/claims';
-import { createKey } from '../../prisma/store/keys';
-import { closeAsLost } from '../../prisma/store/runs';
-import { deliverWakes } from '../../prisma/store/wakes';
+import { claimMessage } from '../../prisma/store/runs/claims';
+import { createKey } from '../../prisma/store/access/keys';
+import { closeAsLost } from '../../prisma/store/runs/fence';
+import { deliverWakes } from '../../prisma/store/runs/wakes';
 import { readWorkerConfig } from '../../worker/config';
 import { dispatchOnce, startRun } from '../../worker/dispatcher';
-import { findTemporalCli } from '../../worker/embedded/temporal-cli';
-import { startEmbeddedTemporal, type EmbeddedTemporal } from '../../worker/embedded/temporal-server';
+import { findTemporalCli } from '../../worker/local/temporal-cli';
+import { startEmbeddedTemporal, type EmbeddedTemporal } from '../../worker/local/temporal-server';
 import { RECONCILER_TIMES, reconcileOnce } from '../../worker/reconciler';
 import { startWorkerService, type WorkerService } from '../../worker/service';
-import { connectTemporal, type Temporal } from '../../worker/temporal';
+import { connectTemporal, type Temporal } from '../../worker/connections';
 import { DECLARED_TASKS_LIMIT, wakeWorkflowId } from '../../workflows/contract';
 import { RECHECK_SIGNAL } from '../../workflows/messages';
 import { SEARCH_ATTRIBUTES } from '../../workflows/search-attributes';
@@ -35,8 +35,7 @@ import { answer, startScriptedModel, type ScriptedModel } from '../support/scrip
 import { workerEnv } from '../support/worker-processes';
 import { sharedWorkflowBundle } from '../support/workflow-bundle';
 import { createWorld, type World } from '../support/world';
-
-const CLI_CACHE = join(__dirname, '..', '..', '.durable-room', 'cache');
+import { CLI_CACHE } from '../../worker/local/project-root';
 
 let model: ScriptedModel;
 let world: World;

@@ -4,21 +4,22 @@
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { readDataConverter } from '../../worker/cluster/data-converter';
-import { openHistories } from '../../worker/cluster/histories';
-import { readTemporalSettings } from '../../worker/cluster/settings';
-import { loadTimeline } from '../../worker/cluster/timeline';
+import { readDataConverter } from '../../worker/temporal/data-converter';
+import { openHistories } from '../../worker/temporal/histories';
+import { readTemporalSettings } from '../../worker/temporal/settings';
+import { loadTimeline } from '../../worker/temporal/timeline';
 import { wakeWorkflowId } from '../../workflows/contract';
-import { replayHistory } from '../../worker/explain/replay';
+import { replayHistory } from '../../worker/cli/explain/replay';
 import { readableExecution } from '../support/histories-read';
 import { failingIn } from '../support/faults';
 import { closedRun, startTestWorker, temporalAddress, type TestWorker } from '../support/runs';
 import { answer, startScriptedModel, type ScriptedModel } from '../support/scripted-model-server';
 import { endWorkers, forkWorker, workerEnv } from '../support/worker-processes';
 import { createWorld, type World } from '../support/world';
+import { COMPILED } from '../support/compiled';
 
 const MODULE = join(__dirname, '..', 'support', 'encrypting-converter.ts');
-const COMPILED = join(__dirname, '..', '..', 'dist', 'test', 'support', 'encrypting-converter.js');
+const CONVERTER = join(COMPILED, 'test', 'support', 'encrypting-converter.js');
 
 let folder: string;
 let model: ScriptedModel;
@@ -89,7 +90,7 @@ test('timeline and replay decode with the same converter; without it the timelin
 
 test('a worker process uses the module that its environment names', async () => {
   const queue = 'with-a-converter';
-  const process = forkWorker({ ...workerEnv(world, queue), TEMPORAL_DATA_CONVERTER: COMPILED });
+  const process = forkWorker({ ...workerEnv(world, queue), TEMPORAL_DATA_CONVERTER: CONVERTER });
   await process.ready;
   await worker.stop();
   model.script('Hello.');

@@ -3,7 +3,7 @@
 
 import { activityInfo } from '@temporalio/activity';
 import { connectDatabase, type Database } from '../../prisma/client';
-import type { Db, Tx } from '../../prisma/store/transaction';
+import type { Db, Tx } from '../../prisma/store/db/transaction';
 import { wakeWorkflowId, type Ending, type OnCrash, type StepState } from '../../workflows/contract';
 import { dispatchOnce } from '../../worker/dispatcher';
 import { openCommitCutter, type CommitCutter, type Cut } from '../support/commit-cutter';

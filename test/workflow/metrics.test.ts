@@ -1,6 +1,6 @@
 // What /metrics says after real runs: each number is asserted against what was made to happen.
 
-import { closeAsLost } from '../../prisma/store/runs';
+import { closeAsLost } from '../../prisma/store/runs/fence';
 import { wakeWorkflowId } from '../../workflows/contract';
 import { closedRun, until } from '../support/run-waits';
 import { answer, startScriptedModel, type ScriptedModel } from '../support/scripted-model-server';

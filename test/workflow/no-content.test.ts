@@ -2,9 +2,9 @@
 // a model and a provider say, keys. Every ending and failure is run, and everything that Temporal then holds is searched.
 
 import { randomBytes } from 'node:crypto';
-import { createSecretBox } from '../../prisma/secret-box';
-import { expireHeldActions } from '../../prisma/store/decisions';
-import { modelKeyBinding } from '../../prisma/store/model-keys';
+import { createSecretBox } from '../../workflows/policy/secret-box';
+import { expireHeldActions } from '../../prisma/store/runs/held-actions/decide';
+import { modelKeyBinding } from '../../prisma/store/model-keys/model-keys';
 import { ENDINGS, type Ending, type RunTimeouts } from '../../workflows/contract';
 import { reconcileOnce, RECONCILER_TIMES } from '../../worker/reconciler';
 import { expectStatus, startTestApi, type ApiClient, type TestApi } from '../support/api';

@@ -1,10 +1,10 @@
 // Text that another company planted in a room, as the model's server sees it: data in the user part, and nothing else
 // (cases.md, section h).
 
-import { RoomDraft } from '../../prisma/store/draft';
-import { stageFile } from '../../prisma/store/files';
-import { stageMemory } from '../../prisma/store/memory';
-import { inTransaction } from '../../prisma/store/transaction';
+import { RoomDraft } from '../../prisma/store/rooms/room-draft';
+import { stageFile } from '../../prisma/store/files/files';
+import { stageMemory } from '../../prisma/store/rooms/memory';
+import { inTransaction } from '../../prisma/store/db/transaction';
 import { readWaitingFiles } from '../support/sample-files';
 import { answer, startScriptedModel, type ScriptedModel } from '../support/scripted-model-server';
 import { closedRun, startTestWorker, type TestWorker } from '../support/runs';

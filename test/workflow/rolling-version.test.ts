@@ -2,9 +2,9 @@
 // nothing had happened. Worker versioning by deployment, on a real server.
 
 import { randomBytes } from 'node:crypto';
-import { decideHeldAction } from '../../prisma/store/decisions';
-import { PRESETS } from '../../prisma/store/roster';
-import { inTransaction } from '../../prisma/store/transaction';
+import { decideHeldAction } from '../../prisma/store/runs/held-actions/decide';
+import { PRESETS } from '../../prisma/store/rooms/roster';
+import { inTransaction } from '../../prisma/store/db/transaction';
 import { wakeWorkflowId } from '../../workflows/contract';
 import { closedRun, until } from '../support/run-waits';
 import { answer, startScriptedModel, type ScriptedModel } from '../support/scripted-model-server';

@@ -2,8 +2,8 @@
 
 import { randomBytes } from 'node:crypto';
 import pino from 'pino';
-import { createSecretBox } from '../../prisma/secret-box';
-import { createKey } from '../../prisma/store/keys';
+import { createSecretBox } from '../../workflows/policy/secret-box';
+import { createKey } from '../../prisma/store/access/keys';
 import { createStreams } from '../../api/streams';
 import { createClient, expectStatus, serveApi, type Json } from '../support/api';
 import { openEvents } from '../support/event-source';

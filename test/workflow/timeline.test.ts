@@ -7,16 +7,17 @@ import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { NO_HISTORIES, openHistories, type RunHistories } from '../../worker/cluster/histories';
-import { readTemporalSettings } from '../../worker/cluster/settings';
-import { replayHistory } from '../../worker/explain/replay';
+import { NO_HISTORIES, openHistories, type RunHistories } from '../../worker/temporal/histories';
+import { readTemporalSettings } from '../../worker/temporal/settings';
+import { replayHistory } from '../../worker/cli/explain/replay';
 import { expectStatus, setUpRoom, startTestApi, type Json, type TestApi, type TestRoom } from '../support/api';
 import { failingIn } from '../support/faults';
 import { resetExecution } from '../support/histories-read';
 import { closedRun, startTestWorker, temporalAddress, until, type TestWorker } from '../support/runs';
 import { answer, startScriptedModel, type ScriptedModel } from '../support/scripted-model-server';
+import { COMPILED } from '../support/compiled';
 
-const EXPLAIN = join(__dirname, '..', '..', 'dist', 'worker', 'explain', 'main.js');
+const EXPLAIN = join(COMPILED, 'worker', 'cli', 'explain', 'main.js');
 const execute = promisify(execFile);
 
 /** Every kind of step, with a word in each that no timeline may show. */

@@ -1,7 +1,7 @@
 // What reading one file may cost, and what comes of it. Shared by both sides of the process boundary.
 
-import type { PassageToWrite } from '../../prisma/store/file-parsing';
-import type { UnreadableCode } from '../../prisma/store/files';
+import type { PassageToWrite } from '../../prisma/store/files/parse-queue';
+import type { UnreadableCode } from '../../prisma/store/files/files';
 
 export interface ParseLimits {
   readonly timeMs: number;

@@ -1,6 +1,6 @@
 // The text of a file, cut into the pieces that are searched and cited. Pure.
 
-import type { PassageToWrite } from '../../prisma/store/file-parsing';
+import type { PassageToWrite } from '../../prisma/store/files/parse-queue';
 
 /** Text that stands together: a page, a few records of a table, or a whole file. */
 export interface Section {

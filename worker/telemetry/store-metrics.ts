@@ -2,9 +2,9 @@
 // No ids, names or texts are labels: a label's values are closed sets, so their number has a bound.
 
 import { Counter, Gauge, Registry } from 'prom-client';
-import { OBSERVATIONS, type Observation } from '../../prisma/store/observations';
-import { loadStanding } from '../../prisma/store/standing';
-import type { Db } from '../../prisma/store/transaction';
+import { OBSERVATIONS, type Observation } from '../../prisma/store/rooms/observations';
+import { loadStanding } from '../../prisma/store/reports/backlog';
+import type { Db } from '../../prisma/store/db/transaction';
 
 /** Counts what this process's store writes from here on. Returns what stops it. */
 export function countStore(registry: Registry): () => void {

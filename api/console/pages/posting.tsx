@@ -2,7 +2,7 @@
 // is found by the code that finds them when it is posted.
 
 import type { Express } from 'express';
-import { findMentions } from '../../../prisma/store/addressing';
+import { findMentions } from '../../../workflows/policy/mentions';
 import { TASK_PRIORITIES } from '../../../workflows/contract';
 import { Csrf, Once, ProblemBox, type Page } from '../page';
 import { PATHS } from '../paths';

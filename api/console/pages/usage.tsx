@@ -1,7 +1,6 @@
 // What a company used, day by day: runs by ending, tokens, money, and wakes that came to nothing.
 
 import type { Express } from 'express';
-import { readCrashLab } from '../assets';
 import { StackedBars, type Series } from '../bars';
 import { Table, type Page } from '../page';
 import { PATHS } from '../paths';
@@ -57,19 +56,6 @@ async function usagePage({ api, who, query }: Visit): Promise<Page> {
           series={suppressed}
           none="Every wake became a run in these days."
         />
-        {readCrashLab() !== null && (
-          <section aria-labelledby="lab-title">
-            <h2 id="lab-title">What a crash does</h2>
-            <img
-              class="picture"
-              src={PATHS.crashLab}
-              alt="The crash lab: five ways of surviving a crash as rows, the points at which a worker was killed as columns. This project's way, claim first, never acts twice."
-            />
-            <p class="hint">
-              Measured by <code>npm run crash-lab</code>.
-            </p>
-          </section>
-        )}
       </>
     ),
   };

@@ -9,9 +9,11 @@ import { mkdir, writeFile } from 'node:fs/promises';
 import { cpus } from 'node:os';
 import { join, resolve } from 'node:path';
 import { parseArgs } from 'node:util';
-import { createProgress } from '../../bench/progress';
+import { createProgress } from '../../../bench/progress';
 import { ALL_CRASH_FAULTS, type CrashFault } from '../../support/crash-faults';
 import { startCrashServers, type CrashServers } from '../../support/crash-servers';
+import { COMPILED } from '../../support/compiled';
+import { PROJECT_ROOT } from '../../../worker/local/project-root';
 import { startScriptedModel, type ScriptedModel } from '../../support/scripted-model-server';
 import { endWorkers } from '../../support/worker-processes';
 import { countCells, listCells } from './cells';
@@ -19,8 +21,7 @@ import { runMatrix } from './matrix';
 import { allCells, printSummary, toJson, toMarkdown, type MatrixReport } from './report';
 import { fingerprintOf, loadState, saveState, type MatrixState } from './state';
 
-const DIST = join(__dirname, '..', '..', '..');
-const OWN_FOLDER = join(DIST, '..', '.durable-room');
+const OWN_FOLDER = join(PROJECT_ROOT, '.durable-room');
 const OUT = join(OWN_FOLDER, 'crash-matrix');
 /** Four times what it takes on two busy cores. */
 const MINUTES = 40;
@@ -62,7 +63,7 @@ function readOptions(): Options {
 }
 
 async function beginOrGoOn(options: Options, say: (line: string) => void): Promise<MatrixState> {
-  const fingerprint = fingerprintOf(DIST);
+  const fingerprint = fingerprintOf(COMPILED);
   const { faults } = options;
   const loaded = options.isFresh ? { state: null, why: null } : await loadState(options.state, { fingerprint, faults });
   if (loaded.state !== null) {

@@ -1,6 +1,6 @@
 // The table, a fault after the other: all points and both policies of a fault stand at once and suffer it at once.
 
-import type { Progress } from '../../bench/progress';
+import type { Progress } from '../../../bench/progress';
 import { runCrashBatch } from '../../support/crash-faults';
 import type { CrashServers } from '../../support/crash-servers';
 import type { ScriptedModel } from '../../support/scripted-model-server';

@@ -1,0 +1,82 @@
+// Idempotency keys: the answer to a write, kept for whoever asks for the same write again. The key, the write and its
+// answer stand or fall together, in the write's own transaction.
+
+import { createHash } from 'node:crypto';
+import type { Db, SqlTx } from '../db/transaction';
+
+/** A POST that bore an Idempotency-Key. Another holder's, or another path's, is another key. */
+export interface KeyedRequest {
+  /** The API key that sent it. */
+  readonly holderId: string;
+  readonly path: string;
+  readonly key: string;
+  /** Of the body, however it was spelled. */
+  readonly bodySha256: Buffer;
+}
+
+export interface KeptAnswer {
+  readonly status: number;
+  readonly body: unknown;
+}
+
+export type KeyState =
+  | { readonly kind: 'unused' }
+  /** Another request holds the key right now. */
+  | { readonly kind: 'in_flight' }
+  /** The key was used for a request with another body. */
+  | { readonly kind: 'other_body' }
+  | { readonly kind: 'answered'; readonly answer: KeptAnswer };
+
+/** How long an answer is kept: longer than any client retries. */
+const KEPT_DAYS = 30;
+
+/**
+ * Takes a key until the transaction ends, and tells what is known of it. Waits for nobody.
+ *
+ * The first thing that its transaction does: what `unused` allows is to be written after it.
+ */
+export async function takeKey(tx: SqlTx, request: KeyedRequest): Promise<KeyState> {
+  const [lock] = await tx.$queryRaw<{ taken: boolean }[]>`
+    SELECT pg_try_advisory_xact_lock(${lockOf(request)}::bigint) AS taken`;
+  if (lock?.taken !== true) return { kind: 'in_flight' };
+  // A statement of its own: the one that took the lock may have begun before the last holder committed.
+  const [kept] = await tx.$queryRaw<(KeptAnswer & { bodySha256: Uint8Array })[]>`
+    SELECT status, body, body_sha256 AS "bodySha256" FROM stored_answers
+    WHERE holder_id = ${request.holderId} AND path = ${request.path} AND key = ${request.key}
+      AND created_at > clock_ms() - make_interval(days => ${KEPT_DAYS})`;
+  if (!kept) return { kind: 'unused' };
+  if (!request.bodySha256.equals(kept.bodySha256)) return { kind: 'other_body' };
+  return { kind: 'answered', answer: { status: kept.status, body: kept.body } };
+}
+
+/** Keeps the answer to a request whose key this transaction took. `subjectId`: what a redaction of it erases. */
+export async function keepAnswer(
+  tx: SqlTx,
+  { holderId, path, key, bodySha256 }: KeyedRequest,
+  answer: KeptAnswer & { readonly subjectId: string | null },
+): Promise<void> {
+  const body = answer.body === undefined ? null : JSON.stringify(answer.body);
+  // In conflict only with what is too old to count.
+  await tx.$executeRaw`
+    INSERT INTO stored_answers (holder_id, path, key, body_sha256, status, body, subject_id)
+    VALUES (${holderId}, ${path}, ${key}, ${bodySha256}, ${answer.status}, ${body}::json, ${answer.subjectId})
+    ON CONFLICT (holder_id, path, key) DO UPDATE
+      SET body_sha256 = excluded.body_sha256, status = excluded.status, body = excluded.body,
+          subject_id = excluded.subject_id, created_at = clock_ms()`;
+}
+
+/** Deletes up to `limit` answers that are too old to count, and returns how many. */
+export async function purgeAnswers(db: Db, limit: number): Promise<number> {
+  return db.$executeRaw`
+    DELETE FROM stored_answers WHERE ctid = ANY (ARRAY(
+      SELECT ctid FROM stored_answers
+      WHERE created_at <= clock_ms() - make_interval(days => ${KEPT_DAYS})
+      ORDER BY created_at LIMIT ${limit} FOR UPDATE SKIP LOCKED))`;
+}
+
+function lockOf({ holderId, path, key }: KeyedRequest): bigint {
+  return createHash('sha256')
+    .update(JSON.stringify([holderId, path, key]))
+    .digest()
+    .readBigInt64BE();
+}

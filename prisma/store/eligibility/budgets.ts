@@ -1,0 +1,157 @@
+// Budgets: tokens per UTC day, of an agent and of its company. A wake that is delivered reserves what its run may use; the
+// run's ending settles that for what it did use. Both stand in one row of the wake, and a day's count is the sum of its
+// rows: there is no counter that could drift, and nobody but dispatchers waits for a budget.
+//
+//   delivered ──▶ reserved: tokens_per_run ──the run ends──▶ settled: what it used, or all of it if nobody knows
+
+import { Prisma } from '../../generated/client';
+import { exactCount, IS_UNCOUNTED } from './request-usage';
+import type { Reader, SqlTx } from '../db/transaction';
+
+/** What a wake's agent and company may use in a day, and what its run is expected to use at most. */
+export interface BudgetFacts {
+  readonly agentTokensPerDay: bigint | null;
+  readonly companyTokensPerDay: bigint | null;
+  readonly tokensPerRun: number;
+}
+
+interface BudgetedWake extends BudgetFacts {
+  readonly id: string;
+  readonly agentId: string;
+  readonly companyId: string;
+  readonly roomId: string;
+}
+
+/** What counts on one day by now. */
+export interface DayCount {
+  /** `YYYY-MM-DD`, UTC, by Postgres' clock. */
+  readonly day: string;
+  /** By agent and by company. */
+  readonly counted: ReadonlyMap<string, bigint>;
+}
+
+/** Tokens that a run reserves where its agent says nothing else; the column's default is the same. */
+export const TOKENS_PER_RUN_DEFAULT = 50_000;
+/** Most that an agent may say. */
+export const TOKENS_PER_RUN_MAX = 1_000_000_000;
+/** Most tokens that a budget may hold. */
+export const TOKENS_PER_DAY_MAX = 1_000_000_000_000_000;
+
+/** The class of our advisory locks, apart from any other's. */
+const BUDGET_LOCK = 7_306_110;
+
+/**
+ * A condition on an agent `a` of company `c`: what is used up today already leaves no room for one more run. Runs under way
+ * may settle for less than they reserved, so only dispatchers count them. Reads nothing where there is no budget.
+ */
+export const IS_USED_UP = Prisma.sql`(
+  CASE WHEN a.tokens_per_day IS NULL THEN false ELSE a.tokens_per_run > a.tokens_per_day - (
+    SELECT coalesce(sum(t.settled), 0) FROM token_reservations t
+    WHERE t.agent_id = a.id AND t.day = (clock_ms() AT TIME ZONE 'UTC')::date) END
+  OR CASE WHEN c.tokens_per_day IS NULL THEN false ELSE a.tokens_per_run > c.tokens_per_day - (
+    SELECT coalesce(sum(t.settled), 0) FROM token_reservations t
+    WHERE t.company_id = c.id AND t.day = (clock_ms() AT TIME ZONE 'UTC')::date) END)`;
+
+/** Whether this wake reserves: its agent or its company has a budget. */
+export function isBudgeted(wake: BudgetFacts): boolean {
+  return wake.agentTokensPerDay !== null || wake.companyTokensPerDay !== null;
+}
+
+/**
+ * Locks the budgets of these wakes until the transaction ends, and then reads what counts against each today.
+ *
+ * Between wake and room in the order of locks, and taken by nobody but dispatchers: what ends a run settles its own row. An
+ * agent's budget is under its company's lock.
+ */
+export async function lockBudgets(tx: SqlTx, wakes: readonly BudgetedWake[]): Promise<DayCount> {
+  const [agents, companies] = [wakes.map((wake) => wake.agentId), wakes.map((wake) => wake.companyId)];
+  await tx.$queryRaw`
+    SELECT pg_advisory_xact_lock(${BUDGET_LOCK}::int, key)::text
+    FROM (SELECT DISTINCT hashtext(id) AS key FROM unnest(${companies}::text[]) AS id ORDER BY key) AS keys`;
+  const rows = await tx.$queryRaw<{ day: string; id: string; counted: string }[]>`
+    WITH today AS MATERIALIZED (SELECT (clock_ms() AT TIME ZONE 'UTC')::date AS day)
+    SELECT today.day::text, o.id, coalesce(sum(coalesce(t.settled, t.reserved)), 0)::text AS counted
+    FROM today CROSS JOIN (SELECT DISTINCT id FROM unnest(${agents}::text[]) AS id) AS o
+    LEFT JOIN token_reservations t ON t.agent_id = o.id AND t.day = today.day
+    GROUP BY today.day, o.id
+    UNION ALL
+    SELECT today.day::text, o.id, coalesce(sum(coalesce(t.settled, t.reserved)), 0)::text
+    FROM today CROSS JOIN (SELECT DISTINCT id FROM unnest(${companies}::text[]) AS id) AS o
+    LEFT JOIN token_reservations t ON t.company_id = o.id AND t.day = today.day
+    GROUP BY today.day, o.id`;
+  const day = rows[0]?.day;
+  if (day === undefined) throw new Error('budgets are locked for at least one wake');
+  return { day, counted: new Map(rows.map((row) => [row.id, BigInt(row.counted)])) };
+}
+
+/**
+ * The ids of those wakes that their budgets do not pay for, the oldest served first.
+ *
+ * What a room's allowance does not pay for reserves nothing, and is not over budget.
+ */
+export function findOverBudget(
+  wakes: readonly BudgetedWake[],
+  allowances: ReadonlyMap<string, number>,
+  { counted }: Pick<DayCount, 'counted'>,
+): Set<string> {
+  const over = new Set<string>();
+  const left = new Map(allowances);
+  const used = new Map(counted);
+  for (const wake of wakes) {
+    const allowance = left.get(wake.roomId) ?? 0;
+    if (allowance < 1) continue;
+    const fits = (owner: string, limit: bigint | null): boolean =>
+      limit === null || (used.get(owner) ?? 0n) + BigInt(wake.tokensPerRun) <= limit;
+    if (!fits(wake.agentId, wake.agentTokensPerDay) || !fits(wake.companyId, wake.companyTokensPerDay)) {
+      over.add(wake.id);
+      continue;
+    }
+    left.set(wake.roomId, allowance - 1);
+    if (!isBudgeted(wake)) continue;
+    for (const owner of [wake.agentId, wake.companyId]) {
+      used.set(owner, (used.get(owner) ?? 0n) + BigInt(wake.tokensPerRun));
+    }
+  }
+  return over;
+}
+
+/**
+ * Settles what a run reserved, once and on the day of the reservation: what its requests used and, where one of them may
+ * have used more than anybody counted, at least the whole reservation. Touches nothing where nothing was reserved.
+ *
+ * A statement to stand in the one that closes the run, which has its row locked.
+ */
+export function settlement(run: { id: string; agentId: string; messageId: string }): Prisma.Sql {
+  return Prisma.sql`
+      UPDATE token_reservations SET settled_at = clock_ms(), settled = (
+        SELECT greatest(coalesce(sum(coalesce(input_tokens, 0) + coalesce(output_tokens, 0)), 0),
+                        CASE WHEN bool_or(${IS_UNCOUNTED}) THEN reserved ELSE 0 END)
+        FROM model_requests WHERE run_id = ${run.id})
+      WHERE agent_id = ${run.agentId} AND message_id = ${run.messageId} AND settled IS NULL`;
+}
+
+/** What counts against a budget today, or null where there is none. */
+export async function loadBudgetToday(
+  reader: Reader,
+  owner: 'agent_id' | 'company_id',
+  id: string,
+  tokensPerDay: bigint | null,
+): Promise<Record<string, unknown> | null> {
+  if (tokensPerDay === null) return null;
+  const [row] = await reader.$queryRaw<{ day: string; settled: string; reserved: string }[]>`
+    WITH today AS MATERIALIZED (SELECT (clock_ms() AT TIME ZONE 'UTC')::date AS day)
+    SELECT today.day::text, coalesce(sum(t.settled), 0)::text AS settled,
+           coalesce(sum(t.reserved) FILTER (WHERE t.settled IS NULL), 0)::text AS reserved
+    FROM today LEFT JOIN token_reservations t ON t.day = today.day AND t.${Prisma.raw(owner)} = ${id}
+    GROUP BY today.day`;
+  if (!row) throw new Error('today has no row');
+  const [settled, reserved] = [BigInt(row.settled), BigInt(row.reserved)];
+  const left = tokensPerDay - settled - reserved;
+  return {
+    day: row.day,
+    tokens_per_day: Number(tokensPerDay),
+    settled: exactCount(settled),
+    reserved: exactCount(reserved),
+    left: left > 0n ? exactCount(left) : 0,
+  };
+}

@@ -1,0 +1,108 @@
+// The ways out of a room: an agent is removed, a company leaves, the host closes it. What was written stays; wakes and runs
+// end visibly. Each takes its membership rows against sharing first, so a claim or a step under way is waited for, and one
+// that comes later sees that it is over.
+
+import { Prisma } from '../../generated/client';
+import { cancelOpenRuns, RoomDrafts } from '../runs/run-cancel';
+import type { Author } from '../rooms/room-draft';
+import { Conflict, NotAllowed, NotFound } from '../db/errors';
+import type { Tx } from '../db/transaction';
+
+/** A person who ends something, and the company that is theirs. */
+type Leaver = Author;
+
+/**
+ * Takes an agent off a roster and ends its open runs there. Its own company may, and the host.
+ * @throws NotFound when the caller is no member or the agent is not on the roster; NotAllowed; Conflict when it is closed
+ */
+export async function removeFromRoster(tx: Tx, roomId: string, by: Leaver, agentId: string): Promise<string> {
+  const [agent] = await tx.$queryRaw<{ companyId: string }[]>`
+    SELECT a.company_id AS "companyId" FROM room_agents ra JOIN agents a ON a.id = ra.agent_id
+    WHERE ra.room_id = ${roomId} AND ra.agent_id = ${agentId}`;
+  const companies = agent ? [by.companyId, agent.companyId] : [by.companyId];
+  const room = await lockMembers(tx, roomId, by, Prisma.sql`company_id = ANY(${companies}::text[])`);
+  if (!agent) throw new NotFound('no such agent on the roster');
+  if (agent.companyId !== by.companyId && room.host !== by.companyId) {
+    throw new NotAllowed('only its own company or the host may remove an agent');
+  }
+  const drafts = new RoomDrafts();
+  const removed = await removeAgents(tx, drafts, roomId, by, Prisma.sql`a.id = ${agentId}`);
+  if (removed === 0) throw new NotFound('no such agent on the roster');
+  const ofAgent = Prisma.sql`room_id = ${roomId} AND agent_id = ${agentId}`;
+  await cancelOpenRuns(tx, drafts, ofAgent, { by: by.id, why: 'agent_removed' });
+  await drafts.append(tx);
+  return agent.companyId;
+}
+
+/**
+ * Ends a company's membership: its agents leave the roster, its open runs end. The company itself may, and the host; the
+ * host can't leave its own room.
+ * @throws NotFound when the caller or the company is no member; NotAllowed; Conflict
+ */
+export async function leaveRoom(tx: Tx, roomId: string, by: Leaver, companyId: string): Promise<void> {
+  const room = await lockMembers(tx, roomId, by, Prisma.sql`company_id = ANY(${[by.companyId, companyId]}::text[])`);
+  if (room.host === companyId) throw new Conflict('the host can not leave its room; it can close it');
+  if (by.companyId !== companyId && room.host !== by.companyId) {
+    throw new NotAllowed('only the company itself or the host may end a membership');
+  }
+  const left = await tx.$executeRaw`
+    UPDATE room_members SET left_at = clock_ms()
+    WHERE room_id = ${roomId} AND company_id = ${companyId} AND left_at IS NULL`;
+  if (left === 0) throw new NotFound('no such member of this room');
+  const drafts = new RoomDrafts();
+  await removeAgents(tx, drafts, roomId, by, Prisma.sql`a.company_id = ${companyId}`);
+  const ofCompany = Prisma.sql`room_id = ${roomId} AND company_id = ${companyId}`;
+  await cancelOpenRuns(tx, drafts, ofCompany, { by: by.id, why: 'member_left' });
+  const data = { room: roomId, company: companyId };
+  drafts.of(roomId).addEvent({ type: 'member_left', author: by, subjectId: companyId, data });
+  await drafts.append(tx);
+}
+
+/**
+ * Closes a room for good: every open run in it ends, nothing more is written to it, everything stays readable.
+ * @throws NotFound to strangers; NotAllowed to guests; Conflict when it is closed
+ */
+export async function closeRoom(tx: Tx, roomId: string, by: Leaver): Promise<void> {
+  const room = await lockMembers(tx, roomId, by, Prisma.sql`true`);
+  if (room.host !== by.companyId) throw new NotAllowed('only the host may close the room');
+  const drafts = new RoomDrafts();
+  await cancelOpenRuns(tx, drafts, Prisma.sql`room_id = ${roomId}`, { by: by.id, why: 'room_closed' });
+  drafts.of(roomId).addEvent({ type: 'room_closed', author: by, subjectId: roomId, data: { room: roomId } });
+  await drafts.append(tx);
+  await tx.$executeRaw`UPDATE rooms SET closed_at = clock_ms() WHERE id = ${roomId}`;
+}
+
+// Locks the memberships that match against every claim, step and post under them; then reads the room as it is.
+async function lockMembers(tx: Tx, roomId: string, by: Leaver, members: Prisma.Sql): Promise<{ host: string }> {
+  await tx.$queryRaw`
+    SELECT 1 AS locked FROM room_members WHERE room_id = ${roomId} AND ${members}
+    ORDER BY company_id FOR NO KEY UPDATE`;
+  const [room] = await tx.$queryRaw<{ host: string; closed: boolean }[]>`
+    SELECT r.host_company_id AS host, r.closed_at IS NOT NULL AS closed FROM rooms r
+    JOIN room_members m ON m.room_id = r.id AND m.company_id = ${by.companyId} AND m.left_at IS NULL
+    WHERE r.id = ${roomId}`;
+  if (!room) throw new NotFound('no such room');
+  if (room.closed) throw new Conflict('the room is closed');
+  return room;
+}
+
+// The rows are locked, so that a claim which shares them is waited for; what they were called is free again.
+async function removeAgents(
+  tx: Tx,
+  drafts: RoomDrafts,
+  roomId: string,
+  by: Leaver,
+  agents: Prisma.Sql,
+): Promise<number> {
+  const removed = await tx.$queryRaw<{ id: string; slug: string; name: string; companyId: string }[]>`
+    UPDATE room_agents SET removed_at = clock_ms() FROM agents a
+    WHERE a.id = room_agents.agent_id AND room_id = ${roomId} AND removed_at IS NULL AND ${agents}
+    RETURNING a.id, a.slug, a.name, a.company_id AS "companyId"`;
+  const ids = removed.map((agent) => agent.id);
+  await tx.$executeRaw`DELETE FROM roster_names WHERE room_id = ${roomId} AND agent_id = ANY(${ids}::text[])`;
+  for (const { id, slug, name, companyId } of removed.sort((a, b) => (a.id < b.id ? -1 : 1))) {
+    const data = { room: roomId, agent: id, slug, name, company: companyId };
+    drafts.of(roomId).addEvent({ type: 'agent_removed', author: by, subjectId: id, data });
+  }
+  return removed.length;
+}

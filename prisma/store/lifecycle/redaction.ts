@@ -1,0 +1,177 @@
+// Redaction: what was written is erased everywhere it was kept, and that it was written stays: id, seq, author, time, claims.
+//
+// Every membership of the room is taken against sharing first. So no run reads the room, and none acts in it, while this is
+// under way: none can carry the content out of a snapshot from before.
+
+import type { DeclaredReply } from '../../../workflows/contract';
+import { Prisma } from '../../generated/client';
+import { RoomDraft, type Author } from '../rooms/room-draft';
+import { NotAllowed, NotFound } from '../db/errors';
+import { eraseFile } from '../files/files';
+import { isId } from '../db/ids';
+import { loadLockedRun } from '../runs/fence';
+import type { Tx } from '../db/transaction';
+
+export interface Redaction {
+  readonly subject: string;
+  readonly kind: 'message' | 'task' | 'response' | 'memory' | 'file';
+  readonly redactedAt: Date;
+  /** It had been erased before. */
+  readonly before: boolean;
+}
+
+interface Target extends Omit<Redaction, 'redactedAt' | 'before'> {
+  readonly companyId: string;
+  readonly redactedAt: Date | null;
+  /** The task behind it, for a task and a response. */
+  readonly taskId: string | null;
+  /** The run that wrote it. */
+  readonly runId: string | null;
+}
+
+/**
+ * Erases a message, task, task response, memory entry or file of the author's own company. A card is redacted with what it is the
+ * card of. Done before: the same answer, and nothing is written.
+ * @throws NotFound when the room, or it, is not to be seen; NotAllowed when another company wrote it
+ */
+export async function redact(tx: Tx, roomId: string, author: Author, subjectId: string): Promise<Redaction> {
+  const members = await tx.$queryRaw<{ companyId: string; leftAt: Date | null }[]>`
+    SELECT company_id AS "companyId", left_at AS "leftAt" FROM room_members WHERE room_id = ${roomId}
+    ORDER BY company_id FOR NO KEY UPDATE`;
+  if (!members.some((member) => member.companyId === author.companyId && member.leftAt === null)) {
+    throw new NotFound('no such room');
+  }
+  const target = await findTarget(tx, roomId, subjectId);
+  if (target.companyId !== author.companyId) throw new NotAllowed('only the company that wrote it may redact it');
+  const { subject, kind } = target;
+  if (target.redactedAt !== null) return { subject, kind, redactedAt: target.redactedAt, before: true };
+  const [{ at }] = (await tx.$queryRaw<{ at: Date }[]>`SELECT clock_ms() AS at`) as [{ at: Date }];
+  await eraseFromRuns(tx, roomId, target);
+  await erase(tx, target, at);
+  const draft = new RoomDraft(roomId);
+  draft.addEvent({ type: 'redacted', author, subjectId: subject, data: { subject, kind } });
+  await draft.append(tx);
+  return { subject, kind, redactedAt: at, before: false };
+}
+
+async function findTarget(tx: Tx, roomId: string, id: string): Promise<Target> {
+  if (isId('mem', id)) {
+    const entry = await tx.memoryEntry.findUnique({ where: { id, roomId } });
+    if (!entry) throw new NotFound('no such thing in this room');
+    const { companyId, redactedAt, runId } = entry;
+    return { subject: id, kind: 'memory', companyId, redactedAt, taskId: null, runId };
+  }
+  if (isId('file', id)) {
+    const file = await tx.file.findUnique({ where: { id, roomId } });
+    if (!file) throw new NotFound('no such thing in this room');
+    const { companyId, redactedAt } = file;
+    return { subject: id, kind: 'file', companyId, redactedAt, taskId: null, runId: null };
+  }
+  const message = isId('msg', id) ? await tx.message.findUnique({ where: { id, roomId } }) : null;
+  if (message?.kind === 'text') {
+    const { companyId, redactedAt, runId } = message;
+    return { subject: id, kind: 'message', companyId, redactedAt, taskId: null, runId };
+  }
+  if (message?.kind === 'response_card') {
+    const { companyId, redactedAt, taskId, runId } = message;
+    return { subject: id, kind: 'response', companyId, redactedAt, taskId, runId };
+  }
+  const taskId = message?.taskId ?? (isId('task', id) ? id : '');
+  const task = await tx.task.findUnique({ where: { id: taskId, roomId } });
+  if (!task) throw new NotFound('no such thing in this room');
+  const { senderCompanyId: companyId, redactedAt, runId } = task;
+  return { subject: task.id, kind: 'task', companyId, redactedAt, taskId: task.id, runId };
+}
+
+async function erase(tx: Tx, target: Target, at: Date): Promise<void> {
+  const { subject, taskId } = target;
+  const stamp = at.toISOString();
+  switch (target.kind) {
+    case 'message':
+      await tx.$executeRaw`UPDATE messages SET text = '', redacted_at = ${at} WHERE id = ${subject}`;
+      return eraseFromEvents(tx, Prisma.sql`subject_id = ${subject}`, { text: '', redacted_at: stamp });
+    case 'memory': {
+      await tx.$executeRaw`
+        UPDATE memory_entries SET content = '', tags = '{}', redacted_at = ${at},
+                                  deprecated_at = coalesce(deprecated_at, ${at})
+        WHERE id = ${subject}`;
+      // The event of a private entry never held its content.
+      const shared = Prisma.sql`subject_id = ${subject} AND data ? 'content'`;
+      return eraseFromEvents(tx, shared, { content: '', tags: [], redacted_at: stamp });
+    }
+    case 'file':
+      await eraseFile(tx, subject, at);
+      // As its upload was answered, for whoever sends that again.
+      await tx.$executeRaw`
+        UPDATE stored_answers SET body = (body::jsonb || '{"name": "", "sha256": ""}')::json WHERE subject_id = ${subject}`;
+      return eraseFromEvents(tx, Prisma.sql`subject_id = ${subject}`, { name: '', sha256: '', redacted_at: stamp });
+    case 'task':
+      await tx.$executeRaw`
+        UPDATE tasks SET goal = '', acceptance_criteria = '{}', verdict_note = NULL, redacted_at = ${at}
+        WHERE id = ${subject}`;
+      await tx.$executeRaw`
+        UPDATE messages SET text = '', redacted_at = ${at} WHERE task_id = ${subject} AND kind = 'task_card'`;
+      return eraseFromEvents(tx, Prisma.sql`subject_id = ${subject} AND data ? 'goal'`, {
+        goal: '',
+        acceptance_criteria: [],
+        verdict_note: null,
+        redacted_at: stamp,
+      });
+    case 'response':
+      await tx.$executeRaw`UPDATE messages SET text = '', redacted_at = ${at} WHERE id = ${subject}`;
+      await tx.$executeRaw`
+        UPDATE tasks SET result = '' WHERE id = ${taskId} AND response_message_id = ${subject}`;
+      return eraseFromEvents(tx, Prisma.sql`subject_id = ${taskId} AND data->>'response' = ${subject}`, { result: '' });
+  }
+}
+
+async function eraseFromEvents(tx: Tx, events: Prisma.Sql, erased: Record<string, unknown>): Promise<void> {
+  await tx.$executeRaw`UPDATE room_events SET data = data || ${JSON.stringify(erased)}::jsonb WHERE ${events}`;
+}
+
+// What runs hold of it: the context of those still open, which the next request then reads anew, and the stored reply of the
+// run that wrote it, with the action as it was held.
+async function eraseFromRuns(tx: Tx, roomId: string, target: Target): Promise<void> {
+  await tx.$executeRaw`
+    UPDATE runs SET context = NULL,
+                    manifest = CASE WHEN context IS NULL THEN manifest ELSE manifest || '{"redacted_since": true}' END
+    WHERE id IN (SELECT id FROM runs WHERE room_id = ${roomId} AND state = 'open' ORDER BY id FOR NO KEY UPDATE)`;
+  if (target.runId === null) return;
+  const { reply } = await loadLockedRun(tx, target.runId);
+  if (reply === null) return;
+  const wrote = target.taskId ?? target.subject;
+  const steps = await tx.runStep.findMany({ where: { runId: target.runId, effectId: wrote, state: 'done' } });
+  const erased = steps.reduce((left, step) => withoutStep(left, step.stepKey, target.kind), reply);
+  await tx.$executeRaw`UPDATE runs SET reply = ${JSON.stringify(erased)}::jsonb WHERE id = ${target.runId}`;
+  const frozen = steps.filter((step) => withoutStep(reply, step.stepKey, target.kind) !== reply);
+  // With the answers that showed it: a decision told again is answered from the action's row.
+  await tx.$executeRaw`
+    WITH held AS (
+      UPDATE held_actions SET action = NULL
+      WHERE run_id = ${target.runId} AND step_key = ANY(${frozen.map((step) => step.stepKey)}::text[])
+      RETURNING id
+    )
+    DELETE FROM stored_answers WHERE subject_id IN (SELECT id FROM held)`;
+}
+
+// The same declared actions, so that the steps of a run that is still open stay what they were.
+function withoutStep(reply: DeclaredReply, key: string, kind: Target['kind']): DeclaredReply {
+  const [step, number = '1'] = key.split(':');
+  const at = Number(number) - 1;
+  switch (step) {
+    case 'reply':
+      return { ...reply, reply: '' };
+    case 'memory':
+      return { ...reply, memory: reply.memory && { ...reply.memory, content: '', tags: [] } };
+    case 'task_send': {
+      const sent = reply.tasks_to_send.with(at, { ...reply.tasks_to_send[at]!, goal: '', acceptance_criteria: [] });
+      return kind === 'task' ? { ...reply, tasks_to_send: sent } : reply;
+    }
+    case 'task_update': {
+      const updates = reply.task_updates.with(at, { ...reply.task_updates[at]!, result: '' });
+      return kind === 'response' ? { ...reply, task_updates: updates } : reply;
+    }
+    default:
+      return reply;
+  }
+}

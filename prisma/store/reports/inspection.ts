@@ -1,0 +1,37 @@
+// What a look at the whole deployment reads: the clock, and every company's model keys. No route of the API serves it.
+
+import { modelKeyBinding } from '../model-keys/model-keys';
+import type { Reader } from '../db/transaction';
+
+export interface ServerFacts {
+  readonly version: string;
+  readonly now: Date;
+}
+
+export async function readServerFacts(reader: Reader): Promise<ServerFacts> {
+  const [facts] = await reader.$queryRaw<ServerFacts[]>`
+    SELECT current_setting('server_version') AS version, clock_ms() AS now`;
+  if (facts === undefined) throw new Error('Postgres answered no row');
+  return facts;
+}
+
+export interface StoredModelKey {
+  readonly id: string;
+  readonly companyId: string;
+  readonly sealedSecret: string;
+  /** What its secret is sealed for. */
+  readonly binding: string;
+  readonly rejected: boolean;
+}
+
+/** Every model key that is in use: those revoked are opened by nobody any more. */
+export async function listStoredModelKeys(reader: Reader): Promise<StoredModelKey[]> {
+  const keys = await reader.modelKey.findMany({ where: { revokedAt: null }, orderBy: { id: 'asc' } });
+  return keys.map((key) => ({
+    id: key.id,
+    companyId: key.companyId,
+    sealedSecret: key.sealedSecret,
+    binding: modelKeyBinding(key.id, key.baseUrl),
+    rejected: key.rejectedVersion === key.version,
+  }));
+}

@@ -1,0 +1,111 @@
+// Invitations: a code that a guest company's admin redeems once. Stored as SHA-256, shown when it is made.
+
+import { createHash, randomBytes } from 'node:crypto';
+import type { Invitation } from '../../generated/client';
+import type { Author } from './room-draft';
+import { Conflict, Gone, NotAllowed, NotFound } from '../db/errors';
+import { newId } from '../db/ids';
+import { byId, pageOf, type Page, type PageRequest } from '../db/paging';
+import { addMember, lockRoomAsHost, viewRoom, type Member } from './rooms';
+import type { Reader, Tx } from '../db/transaction';
+import type { Viewer } from '../access/viewer';
+
+/** Long enough for the other company's working week, short enough to be forgotten in a mailbox. */
+const VALID_DAYS = 7;
+const CODE_BYTES = 32;
+
+function hashCode(code: string): Buffer {
+  return createHash('sha256').update(code, 'utf8').digest();
+}
+
+/** Makes an invitation, for the room's host, and returns its code, this once. @throws NotFound, NotAllowed, Conflict */
+export async function createInvitation(
+  tx: Tx,
+  roomId: string,
+  companyId: string,
+): Promise<{ id: string; code: string; expiresAt: Date }> {
+  await lockRoomAsHost(tx, roomId, companyId);
+  const id = newId('inv');
+  const code = `dr_invite_${randomBytes(CODE_BYTES).toString('base64url')}`;
+  const [made] = await tx.$queryRaw<{ expiresAt: Date }[]>`
+    INSERT INTO invitations (id, room_id, code_hash, expires_at)
+    VALUES (${id}, ${roomId}, ${hashCode(code)}, clock_ms() + make_interval(days => ${VALID_DAYS}))
+    RETURNING expires_at AS "expiresAt"`;
+  return { id, code, expiresAt: (made as { expiresAt: Date }).expiresAt };
+}
+
+/**
+ * Makes the author's company a guest of the room.
+ * @throws NotFound when the room has no such invitation; Gone when it was used or is too old; Conflict when the company is
+ * a member, or the room is closed
+ */
+export async function redeemInvitation(tx: Tx, roomId: string, author: Author, code: string): Promise<Member> {
+  const [invitation] = await tx.$queryRaw<{ id: string; used: boolean; expired: boolean }[]>`
+    SELECT id, redeemed_at IS NOT NULL AS used, expires_at <= clock_ms() AS expired FROM invitations
+    WHERE code_hash = ${hashCode(code)} AND room_id = ${roomId} FOR NO KEY UPDATE`;
+  if (!invitation) throw new NotFound('no such invitation');
+  // After the lock: a statement that had to wait for it would read the room as it was before the wait.
+  const isMember = await tx.roomMember.count({ where: { roomId, companyId: author.companyId, leftAt: null } });
+  if (isMember > 0) throw new Conflict('the company is a member of this room');
+  if (invitation.used) throw new Gone('the invitation was used');
+  if (invitation.expired) throw new Gone('the invitation has expired');
+  const closed = await tx.room.count({ where: { id: roomId, closedAt: { not: null } } });
+  if (closed > 0) throw new Conflict('the room is closed');
+  await tx.$executeRaw`
+    UPDATE invitations SET redeemed_by = ${author.companyId}, redeemed_at = clock_ms() WHERE id = ${invitation.id}`;
+  return addMember(tx, roomId, author, 'guest');
+}
+
+/** A room's invitations, used, expired and revoked ones too, for its host. @throws NotFound to strangers; NotAllowed to guests */
+export async function listInvitations(
+  reader: Reader,
+  viewer: Viewer,
+  roomId: string,
+  page: PageRequest,
+): Promise<Page<Invitation>> {
+  const { room } = await viewRoom(reader, viewer, roomId);
+  if (room.hostCompanyId !== viewer.companyId) throw new NotAllowed('only the host sees the invitations');
+  const { where, ...rest } = byId(page);
+  const invitations = await reader.invitation.findMany({ where: { ...where, roomId }, ...rest });
+  return pageOf(invitations, page, (invitation) => invitation.id);
+}
+
+/**
+ * Takes an invitation back, for the room's host: from now on its code is refused as one that has expired. False when it
+ * was worth nothing before: nothing is done to it.
+ * @throws NotFound; NotAllowed to guests; Conflict when it was used, since its guest is in, or the room is closed
+ */
+export async function revokeInvitation(
+  tx: Tx,
+  roomId: string,
+  companyId: string,
+  invitationId: string,
+): Promise<boolean> {
+  await lockRoomAsHost(tx, roomId, companyId);
+  // One statement, behind the lock that redeeming takes: of the two, one finds what the other did.
+  const revoked = await tx.$executeRaw`
+    UPDATE invitations SET expires_at = created_at
+    WHERE id = ${invitationId} AND room_id = ${roomId} AND redeemed_at IS NULL AND expires_at > clock_ms()`;
+  if (revoked === 1) return true;
+  const invitation = await tx.invitation.findUnique({ where: { id: invitationId, roomId } });
+  if (!invitation) throw new NotFound('no such invitation');
+  if (invitation.redeemedAt !== null) throw new Conflict('the invitation was used: its guest can be shown out');
+  return false;
+}
+
+/**
+ * An invitation as the room's host sees it, without its code. A revoked one is stored as one that was never good: it
+ * expired when it was made, as no other does.
+ */
+export function invitationResource(invitation: Invitation): Record<string, unknown> {
+  const revoked = invitation.expiresAt.getTime() === invitation.createdAt.getTime();
+  return {
+    id: invitation.id,
+    room: invitation.roomId,
+    created_at: invitation.createdAt.toISOString(),
+    expires_at: revoked ? null : invitation.expiresAt.toISOString(),
+    redeemed_by: invitation.redeemedBy,
+    redeemed_at: invitation.redeemedAt?.toISOString() ?? null,
+    revoked,
+  };
+}

@@ -1,0 +1,20 @@
+// What the store tells whoever counts in this process, after the statement that wrote it: kinds and reasons, no ids and no
+// content. Node's own diagnostics channel: costs nothing where nobody listens, and the store knows no metrics library.
+// A transaction whose COMMIT then fails was told of all the same.
+
+import { channel } from 'node:diagnostics_channel';
+import type { SuppressedReason } from '../../../workflows/contract';
+import type { RoomEventType } from './room-draft';
+
+export type Observation =
+  | { readonly kind: 'room_event'; readonly type: RoomEventType }
+  | { readonly kind: 'run_ended'; readonly ending: string }
+  | { readonly kind: 'wake_pending' }
+  | { readonly kind: 'wake_suppressed'; readonly reason: SuppressedReason };
+
+/** Every message is one `Observation`. */
+export const OBSERVATIONS = channel('durable-room.store');
+
+export function observe(observation: Observation): void {
+  OBSERVATIONS.publish(observation);
+}

@@ -1,0 +1,104 @@
+// An agent's place in a room, as its company makes and changes it and as members read it. What writers and wakes need of
+// the roster is `roster.ts`'.
+
+import type { Rights } from '../../../workflows/contract';
+import type { Agent, RoomAgent } from '../../generated/client';
+import { lockAgent } from './agents';
+import { RoomDraft, type Author } from './room-draft';
+import { Conflict, InvalidInput, NotAllowed, NotFound } from '../db/errors';
+import { byId, pageOf, type Page, type PageRequest } from '../db/paging';
+import { addToRoster, lockRoomForWrite, rightsOf } from './roster';
+import type { Reader, Tx } from '../db/transaction';
+
+export type RosterEntry = RoomAgent & { agent: Agent };
+
+/**
+ * Puts an agent of the author's company on a room's roster and shows it to the room.
+ * @throws NotFound when the company is no member; InvalidInput when it has no such agent; Conflict when the agent is on
+ * the roster, or what it is called is taken there
+ */
+export async function addRosterEntry(
+  tx: Tx,
+  roomId: string,
+  author: Author,
+  agentId: string,
+  rights: Rights,
+): Promise<RosterEntry> {
+  const room = await lockRoomForWrite(tx, roomId, author.companyId);
+  const agent = await lockAgent(tx, author.companyId, agentId).catch((error: unknown) => {
+    throw error instanceof NotFound ? new InvalidInput('no such agent', '/agent') : error;
+  });
+  const place = await tx.roomAgent.findUnique({ where: { roomId_agentId: { roomId, agentId } } });
+  if (place !== null && place.removedAt === null) throw new Conflict('the agent is on the roster');
+  await addToRoster(tx, room, agent, rights);
+  // Prisma would have written this process's clock.
+  await tx.$executeRaw`
+    UPDATE room_agents SET added_at = clock_ms(), private_memory = false
+    WHERE room_id = ${roomId} AND agent_id = ${agentId}`;
+  const entry = await loadRosterEntry(tx, roomId, agentId);
+  const draft = new RoomDraft(roomId);
+  draft.addEvent({ type: 'agent_added', author, subjectId: agentId, data: rosterResource(entry, 'everyone') });
+  await draft.append(tx);
+  return entry;
+}
+
+/**
+ * Changes what one of the company's agents may do in a room. Runs that have their reply keep the stricter of the two.
+ * @throws NotFound when the company is no member or the agent is not on the roster; NotAllowed when it is another's agent
+ */
+export async function updateRosterEntry(
+  tx: Tx,
+  roomId: string,
+  companyId: string,
+  agentId: string,
+  change: { readonly rights: Partial<Rights>; readonly privateMemory: boolean | undefined },
+): Promise<RosterEntry> {
+  await lockRoomForWrite(tx, roomId, companyId);
+  const entry = await loadRosterEntry(tx, roomId, agentId);
+  if (entry.agent.companyId !== companyId) throw new NotAllowed('each company sets the rights of its own agents only');
+  const { reply, memory, task_update, task_send } = change.rights;
+  await tx.$executeRaw`
+    UPDATE room_agents SET right_reply = coalesce(${reply ?? null}, right_reply),
+                           right_memory = coalesce(${memory ?? null}, right_memory),
+                           right_task_update = coalesce(${task_update ?? null}, right_task_update),
+                           right_task_send = coalesce(${task_send ?? null}, right_task_send),
+                           private_memory = coalesce(${change.privateMemory ?? null}::boolean, private_memory)
+    WHERE room_id = ${roomId} AND agent_id = ${agentId}`;
+  return loadRosterEntry(tx, roomId, agentId);
+}
+
+/** @throws NotFound when the agent is not on the roster */
+export async function loadRosterEntry(reader: Reader, roomId: string, agentId: string): Promise<RosterEntry> {
+  const entry = await reader.roomAgent.findUnique({
+    where: { roomId_agentId: { roomId, agentId }, removedAt: null },
+    include: { agent: true },
+  });
+  if (!entry) throw new NotFound('no such agent on the roster');
+  return entry;
+}
+
+/** The agents on a room's roster, by id. */
+export async function listRosterEntries(reader: Reader, roomId: string, page: PageRequest): Promise<Page<RosterEntry>> {
+  const { where, take } = byId(page);
+  const entries = await reader.roomAgent.findMany({
+    where: { roomId, removedAt: null, ...(where.id && { agentId: where.id }) },
+    orderBy: { agentId: page.order },
+    include: { agent: true },
+    take,
+  });
+  return pageOf(entries, page, (entry) => entry.agentId);
+}
+
+/** An agent on a roster, as its own company (`company`) or everyone in the room may see it. */
+export function rosterResource(entry: RosterEntry, reader: 'company' | 'everyone'): Record<string, unknown> {
+  const shown = {
+    room: entry.roomId,
+    agent: entry.agentId,
+    slug: entry.agent.slug,
+    name: entry.agent.name,
+    company: entry.agent.companyId,
+    added_at: entry.addedAt.toISOString(),
+  };
+  if (reader === 'everyone') return shown;
+  return { ...shown, rights: rightsOf(entry), private_memory: entry.privateMemory };
+}

@@ -1,0 +1,185 @@
+// Who is in a room: its member companies and the agents on its roster.
+
+import type { Rights, Right, SuppressedReason } from '../../../workflows/contract';
+import { foldName } from '../../../workflows/policy/mentions';
+import { IS_USED_UP } from '../eligibility/budgets';
+import { Conflict, NotFound } from '../db/errors';
+import { KEY_REJECTED, shutGate } from '../eligibility/gates';
+import { type SqlTx, type Tx } from '../db/transaction';
+
+/** A room as a writer finds it, its company's membership locked so that leaving waits for the write. */
+export interface RoomForWrite {
+  readonly id: string;
+  readonly hopLimit: number;
+  readonly runAllowance: number;
+  readonly paused: boolean;
+  readonly closed: boolean;
+}
+
+/** An agent on a roster, with what its gates need to know. */
+export interface RosterAgent {
+  readonly agentId: string;
+  readonly slug: string;
+  readonly name: string;
+  readonly companyId: string;
+  readonly alwaysOn: boolean;
+  readonly agentPaused: boolean;
+  readonly companySuspended: boolean;
+  readonly keyRejected: boolean;
+  readonly budgetUsedUp: boolean;
+}
+
+/** Rights as a company presets them. `careful` is the default. */
+export const PRESETS: Readonly<Record<'supervised' | 'careful' | 'autonomous', Rights>> = {
+  supervised: { reply: 'hold', memory: 'hold', task_update: 'hold', task_send: 'hold' },
+  careful: { reply: 'go', memory: 'go', task_update: 'go', task_send: 'hold' },
+  autonomous: { reply: 'go', memory: 'go', task_update: 'go', task_send: 'go' },
+};
+
+/**
+ * Locks a company's membership of a room for sharing and returns the room.
+ * @throws NotFound when the company is no member, as if the room did not exist; Conflict when it is closed.
+ */
+export async function lockRoomForWrite(tx: SqlTx, roomId: string, companyId: string): Promise<RoomForWrite> {
+  const members = await tx.$queryRaw<unknown[]>`
+    SELECT 1 AS locked FROM room_members
+    WHERE room_id = ${roomId} AND company_id = ${companyId} AND left_at IS NULL FOR SHARE`;
+  // A statement of its own: one that had to wait for the lock would read the room as it was before the wait.
+  const [room] = await tx.$queryRaw<RoomForWrite[]>`
+    SELECT id, hop_limit AS "hopLimit", run_allowance AS "runAllowance", paused_at IS NOT NULL AS paused,
+           closed_at IS NOT NULL AS closed
+    FROM rooms WHERE id = ${roomId}`;
+  if (members.length === 0 || !room) throw new NotFound('no such room');
+  if (room.closed) throw new Conflict('the room is closed');
+  return room;
+}
+
+const rosters = new WeakMap<RoomForWrite, Promise<readonly RosterAgent[]>>();
+
+/** The roster of a room that this transaction writes to, read once for all that it writes there. */
+export function rosterOf(tx: SqlTx, room: RoomForWrite): Promise<readonly RosterAgent[]> {
+  const known = rosters.get(room);
+  if (known !== undefined) return known;
+  const read = loadRoster(tx, room.id);
+  rosters.set(room, read);
+  return read;
+}
+
+/** The agents on a room's roster whose companies are members. */
+export async function loadRoster(reader: SqlTx, roomId: string): Promise<RosterAgent[]> {
+  return reader.$queryRaw<RosterAgent[]>`
+    SELECT a.id AS "agentId", a.slug, a.name, a.company_id AS "companyId", a.always_on AS "alwaysOn",
+           a.paused_at IS NOT NULL AS "agentPaused", c.suspended_at IS NOT NULL AS "companySuspended",
+           ${KEY_REJECTED} AS "keyRejected", ${IS_USED_UP} AS "budgetUsedUp"
+    FROM room_agents ra
+    JOIN agents a ON a.id = ra.agent_id
+    JOIN companies c ON c.id = a.company_id
+    JOIN room_members m ON m.room_id = ra.room_id AND m.company_id = a.company_id AND m.left_at IS NULL
+    LEFT JOIN model_keys k ON k.id = a.model_key_id
+    WHERE ra.room_id = ${roomId} AND ra.removed_at IS NULL
+    ORDER BY ra.added_at, a.id`;
+}
+
+/** Why a wake of this agent would be suppressed from the start, or null. */
+export function gateOf(room: RoomForWrite, agent: RosterAgent, hop: number): SuppressedReason | null {
+  return shutGate({
+    roomClosed: room.closed,
+    roomPaused: room.paused,
+    onRoster: true,
+    isMember: true,
+    companySuspended: agent.companySuspended,
+    agentPaused: agent.agentPaused,
+    keyRejected: agent.keyRejected,
+    allowance: room.runAllowance,
+    budgetUsedUp: agent.budgetUsedUp,
+    hop,
+    hopLimit: room.hopLimit,
+  });
+}
+
+/** Rights out of a roster row. */
+export function rightsOf(row: {
+  rightReply: string;
+  rightMemory: string;
+  rightTaskUpdate: string;
+  rightTaskSend: string;
+}): Rights {
+  return {
+    reply: row.rightReply as Right,
+    memory: row.rightMemory as Right,
+    task_update: row.rightTaskUpdate as Right,
+    task_send: row.rightTaskSend as Right,
+  };
+}
+
+/**
+ * Puts an agent on a roster, or back on it, under the given rights.
+ * @throws Conflict when its slug or name, folded, is taken on this roster.
+ */
+export async function addToRoster(
+  tx: Tx,
+  room: { id: string },
+  agent: { id: string; slug: string; name: string },
+  rights: Rights,
+): Promise<void> {
+  const columns = {
+    rightReply: rights.reply,
+    rightMemory: rights.memory,
+    rightTaskUpdate: rights.task_update,
+    rightTaskSend: rights.task_send,
+    removedAt: null,
+  };
+  await tx.roomAgent.upsert({
+    where: { roomId_agentId: { roomId: room.id, agentId: agent.id } },
+    create: { roomId: room.id, agentId: agent.id, ...columns },
+    update: columns,
+  });
+  const folds = [...new Set([foldName(agent.slug), foldName(agent.name)])];
+  const taken = await tx.rosterName.createMany({
+    data: folds.map((nameFold) => ({ roomId: room.id, nameFold, agentId: agent.id })),
+    skipDuplicates: true,
+  });
+  if (taken.count === folds.length) return;
+  const holders = await tx.rosterName.findMany({ where: { roomId: room.id, nameFold: { in: folds } } });
+  if (holders.some((holder) => holder.agentId !== agent.id)) {
+    throw new Conflict('an agent on this roster has a slug or name that reads the same');
+  }
+}
+
+/**
+ * Locks an agent's place on a roster for sharing, so that removal and a change of rights wait for the write, and returns
+ * its rights; null when it is not on the roster.
+ */
+export async function lockRights(tx: SqlTx, roomId: string, agentId: string): Promise<Rights | null> {
+  const [row] = await tx.$queryRaw<Parameters<typeof rightsOf>[0][]>`
+    SELECT right_reply AS "rightReply", right_memory AS "rightMemory", right_task_update AS "rightTaskUpdate",
+           right_task_send AS "rightTaskSend"
+    FROM room_agents WHERE room_id = ${roomId} AND agent_id = ${agentId} AND removed_at IS NULL
+    FOR SHARE`;
+  return row ? rightsOf(row) : null;
+}
+
+/**
+ * Takes an agent's new name on every roster that it is on, and frees its old one.
+ * @throws Conflict when the name, folded, is taken on one of them
+ */
+export async function renameOnRosters(tx: Tx, agent: { id: string; slug: string; name: string }): Promise<void> {
+  const places = await tx.roomAgent.findMany({
+    where: { agentId: agent.id, removedAt: null },
+    select: { roomId: true },
+    orderBy: { roomId: 'asc' },
+  });
+  const rooms = places.map((place) => place.roomId);
+  const folds = [...new Set([foldName(agent.slug), foldName(agent.name)])].sort();
+  await tx.rosterName.deleteMany({
+    where: { agentId: agent.id, roomId: { in: rooms }, nameFold: { notIn: folds } },
+  });
+  await tx.rosterName.createMany({
+    data: rooms.flatMap((roomId) => folds.map((nameFold) => ({ roomId, nameFold, agentId: agent.id }))),
+    skipDuplicates: true,
+  });
+  const taken = await tx.rosterName.count({
+    where: { roomId: { in: rooms }, nameFold: { in: folds }, agentId: { not: agent.id } },
+  });
+  if (taken > 0) throw new Conflict('an agent on a roster that this one is on has a name that reads the same');
+}

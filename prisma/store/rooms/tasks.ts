@@ -1,0 +1,312 @@
+// Tasks: sent to one agent, shown in the room as a card, answered once until judged.
+//
+//   pending ──claim of the card, or the agent's key──▶ in_progress ──response──▶ done | failed | escalated
+//   a response may be replaced until the sender's verdict (accepted | rejected), which is final
+
+import type { TaskOutcome, TaskPriority } from '../../../workflows/contract';
+import { Prisma, type Task } from '../../generated/client';
+import type { Author, RoomDraft } from './room-draft';
+import { Conflict, InvalidInput, NotAllowed, NotFound } from '../db/errors';
+import { newId } from '../db/ids';
+import { stageAddressed, type StagedMessage } from './messages';
+import { byId, pageOf, type Page, type PageRequest } from '../db/paging';
+import { rosterOf, type RoomForWrite } from './roster';
+import type { Reader, SqlTx } from '../db/transaction';
+
+/** A row as Prisma's model names its columns. */
+const TASK_COLUMNS = Prisma.sql`
+  id, room_id AS "roomId", card_message_id AS "cardMessageId", sender_kind AS "senderKind", sender_id AS "senderId",
+  sender_name AS "senderName", sender_company_id AS "senderCompanyId", recipient_agent_id AS "recipientAgentId", goal,
+  acceptance_criteria AS "acceptanceCriteria", priority, deadline, memory_refs AS "memoryRefs", attachments, state,
+  result, response_message_id AS "responseMessageId", responded_at AS "respondedAt", verdict,
+  verdict_note AS "verdictNote", verdict_at AS "verdictAt", run_id AS "runId", created_at AS "createdAt",
+  redacted_at AS "redactedAt"`;
+
+export interface TaskToSend {
+  readonly sender: Author;
+  /** Slug of the recipient on the roster. */
+  readonly to: string;
+  readonly goal: string;
+  readonly acceptanceCriteria: readonly string[];
+  readonly priority: TaskPriority;
+  readonly deadline: string | null;
+  readonly memoryRefs: readonly string[];
+  readonly attachments: readonly string[];
+  readonly hop: number;
+  readonly runId: string | null;
+  readonly refersTo: string | null;
+}
+
+/**
+ * Stages a task and its card, and the wake of its recipient.
+ *
+ * Only the recipient is woken: a goal that names other agents tells the recipient of them, it does not send them the task.
+ * @throws NotFound when nobody on the roster has that slug; InvalidInput when it refers to an entry or file that is not there.
+ */
+export async function stageTask(
+  tx: SqlTx,
+  draft: RoomDraft,
+  room: RoomForWrite,
+  task: TaskToSend,
+): Promise<StagedMessage & { taskId: string }> {
+  const roster = await rosterOf(tx, room);
+  const slug = task.to.normalize('NFC').toLowerCase();
+  const recipient = roster.find((agent) => agent.slug === slug);
+  if (!recipient) throw new NotFound('no agent on the roster has this slug');
+  await checkMemoryRefs(tx, room.id, task);
+  await checkAttachments(tx, room.id, task);
+  const taskId = newId('task');
+  const staged = stageAddressed(draft, room, {
+    kind: 'task_card',
+    author: task.sender,
+    text: task.goal,
+    hop: task.hop,
+    taskId,
+    runId: task.runId,
+    refersTo: task.refersTo,
+    addressed: [recipient],
+    event: (cardMessageId) => ({
+      type: 'task',
+      subjectId: taskId,
+      data: taskResource({
+        id: taskId,
+        roomId: room.id,
+        cardMessageId,
+        senderKind: task.sender.kind,
+        senderId: task.sender.id,
+        senderName: task.sender.name,
+        senderCompanyId: task.sender.companyId,
+        recipientAgentId: recipient.agentId,
+        goal: task.goal,
+        acceptanceCriteria: [...task.acceptanceCriteria],
+        priority: task.priority,
+        deadline: task.deadline,
+        memoryRefs: [...task.memoryRefs],
+        attachments: [...task.attachments],
+        state: 'pending',
+        result: null,
+        responseMessageId: null,
+        respondedAt: null,
+        verdict: null,
+        verdictNote: null,
+        verdictAt: null,
+        runId: task.runId,
+        createdAt: null,
+        redactedAt: null,
+      }),
+    }),
+  });
+  draft.addTask({
+    id: taskId,
+    cardMessageId: staged.messageId,
+    sender: task.sender,
+    recipientAgentId: recipient.agentId,
+    goal: task.goal,
+    acceptanceCriteria: task.acceptanceCriteria,
+    priority: task.priority,
+    deadline: task.deadline,
+    memoryRefs: task.memoryRefs,
+    attachments: task.attachments,
+    runId: task.runId,
+  });
+  return { ...staged, taskId };
+}
+
+/**
+ * Records the recipient's response and stages the card that tells the sender; the sender is woken if it is an always-on agent.
+ * @throws NotFound when there is no such task in this room; NotAllowed when it was sent to somebody else; Conflict after the verdict.
+ */
+export async function respondToTask(
+  tx: SqlTx,
+  draft: RoomDraft,
+  room: RoomForWrite,
+  response: {
+    responder: Author;
+    taskId: string;
+    state: TaskOutcome;
+    result: string;
+    hop: number;
+    runId: string | null;
+    /** Not where it has been answered by now, and could be answered anew. */
+    onlyWhileOpen?: boolean;
+  },
+): Promise<StagedMessage> {
+  const task = await lockTask(tx, room.id, response.taskId);
+  if (response.responder.kind !== 'agent' || response.responder.id !== task.recipientAgentId) {
+    throw new NotAllowed('only the agent that the task was sent to may respond');
+  }
+  if (task.verdict !== null) throw new Conflict('the task has its verdict');
+  if (response.onlyWhileOpen === true && !isOpen(task)) throw new Conflict('the task has been answered');
+  const messageId = { current: '' };
+  const updated = { ...task, state: response.state, result: response.result, respondedAt: await clock(tx) };
+  const sender = task.senderKind === 'agent' ? task.senderId : null;
+  const addressed = sender === null ? [] : (await rosterOf(tx, room)).filter((agent) => agent.agentId === sender);
+  const staged = stageAddressed(draft, room, {
+    kind: 'response_card',
+    author: response.responder,
+    text: response.result,
+    hop: response.hop,
+    taskId: task.id,
+    runId: response.runId,
+    refersTo: task.cardMessageId,
+    addressed,
+    event: (id) => {
+      messageId.current = id;
+      return { type: 'task_response', subjectId: task.id, data: taskResource({ ...updated, responseMessageId: id }) };
+    },
+  });
+  await tx.$executeRaw`
+    UPDATE tasks SET state = ${response.state}, result = ${response.result}, response_message_id = ${messageId.current},
+                     responded_at = ${updated.respondedAt}
+    WHERE id = ${task.id}`;
+  return staged;
+}
+
+/**
+ * Records the sender's verdict, which is final and wakes nobody.
+ * @throws NotFound, NotAllowed (not the sender, nor a person of its company), Conflict (no response yet, or judged already).
+ */
+export async function judgeTask(
+  tx: SqlTx,
+  draft: RoomDraft,
+  room: RoomForWrite,
+  judgement: { judge: Author; taskId: string; verdict: 'accepted' | 'rejected'; note: string | null },
+): Promise<{ taskId: string; eventId: string }> {
+  const task = await lockTask(tx, room.id, judgement.taskId);
+  const { judge } = judgement;
+  const isSender = judge.kind === task.senderKind && judge.id === task.senderId;
+  const isOfSendersCompany = judge.kind === 'person' && judge.companyId === task.senderCompanyId;
+  if (!isSender && !isOfSendersCompany) throw new NotAllowed('only the sender of the task may judge it');
+  if (isOpen(task)) throw new Conflict('the task has no response to judge yet');
+  if (task.verdict !== null) throw new Conflict('the task has its verdict');
+  const verdictAt = await clock(tx);
+  const updated = { ...task, verdict: judgement.verdict, verdictNote: judgement.note, verdictAt };
+  await tx.$executeRaw`
+    UPDATE tasks SET verdict = ${judgement.verdict}, verdict_note = ${judgement.note}, verdict_at = ${verdictAt}
+    WHERE id = ${task.id}`;
+  const eventId = draft.addEvent({
+    type: 'task_verdict',
+    author: judge,
+    subjectId: task.id,
+    data: taskResource(updated),
+  });
+  return { taskId: task.id, eventId };
+}
+
+/** Moves those of some tasks that are pending to in_progress and stages the events, once; does nothing to any other task. */
+export async function startTasks(
+  tx: SqlTx,
+  draft: RoomDraft,
+  taskIds: readonly string[],
+  agent: Author,
+): Promise<void> {
+  const started = await tx.$queryRaw<Task[]>`
+    UPDATE tasks SET state = 'in_progress' WHERE id = ANY(${[...taskIds]}::text[]) AND state = 'pending'
+    RETURNING ${TASK_COLUMNS}`;
+  for (const task of started.sort((a, b) => (a.id < b.id ? -1 : 1))) {
+    draft.addEvent({ type: 'task_started', author: agent, subjectId: task.id, data: taskResource(task) });
+  }
+}
+
+/** A task as the API and the feed show it. */
+export function taskResource(task: Omit<Task, 'createdAt'> & { createdAt: Date | null }): Record<string, unknown> {
+  return {
+    id: task.id,
+    room: task.roomId,
+    card: task.cardMessageId,
+    sender: { kind: task.senderKind, id: task.senderId, name: task.senderName, company: task.senderCompanyId },
+    recipient: task.recipientAgentId,
+    goal: task.goal,
+    acceptance_criteria: task.acceptanceCriteria,
+    priority: task.priority,
+    deadline: task.deadline,
+    memory_refs: task.memoryRefs,
+    attachments: task.attachments,
+    state: task.state,
+    result: task.result,
+    response: task.responseMessageId,
+    responded_at: task.respondedAt?.toISOString() ?? null,
+    verdict: task.verdict,
+    verdict_note: task.verdictNote,
+    verdict_at: task.verdictAt?.toISOString() ?? null,
+    run: task.runId,
+    created_at: task.createdAt?.toISOString() ?? null,
+    redacted_at: task.redactedAt?.toISOString() ?? null,
+  };
+}
+
+/** A room's tasks, by id. */
+export async function listTasks(
+  reader: Reader,
+  roomId: string,
+  filter: { state: string | undefined; recipient: string | undefined },
+  page: PageRequest,
+): Promise<Page<Task>> {
+  const { where, ...rest } = byId(page);
+  const { state, recipient } = filter;
+  const tasks = await reader.task.findMany({
+    where: {
+      ...where,
+      roomId,
+      ...(state !== undefined && { state }),
+      ...(recipient !== undefined && { recipientAgentId: recipient }),
+    },
+    ...rest,
+  });
+  return pageOf(tasks, page, (task) => task.id);
+}
+
+/** @throws NotFound when this room has no such task */
+export async function loadTask(reader: Reader, roomId: string, taskId: string): Promise<Task> {
+  const task = await reader.task.findUnique({ where: { id: taskId, roomId } });
+  if (!task) throw new NotFound('no such task in this room');
+  return task;
+}
+
+/** Of a task that its recipient has not answered. */
+export const OPEN_TASK_STATES = ['pending', 'in_progress'] as const;
+
+/** True while the recipient has not answered. */
+export function isOpen(task: { state: string }): boolean {
+  return OPEN_TASK_STATES.some((state) => state === task.state);
+}
+
+/** Locks those of a room's tasks that are named, in their one order. For who will lock more than one. */
+export async function lockTasks(tx: SqlTx, roomId: string, taskIds: readonly string[]): Promise<void> {
+  await tx.$queryRaw`
+    SELECT 1 AS locked FROM tasks WHERE id = ANY(${[...taskIds]}::text[]) AND room_id = ${roomId}
+    ORDER BY id FOR NO KEY UPDATE`;
+}
+
+/** Locks a task of this room. @throws NotFound */
+export async function lockTask(tx: SqlTx, roomId: string, taskId: string): Promise<Task> {
+  const [task] = await tx.$queryRaw<Task[]>`
+    SELECT ${TASK_COLUMNS} FROM tasks WHERE id = ${taskId} AND room_id = ${roomId} FOR NO KEY UPDATE`;
+  if (!task) throw new NotFound('no such task in this room');
+  return task;
+}
+
+async function clock(tx: SqlTx): Promise<Date> {
+  const [row] = await tx.$queryRaw<{ at: Date }[]>`SELECT clock_ms() AS at`;
+  return (row as { at: Date }).at;
+}
+
+async function checkAttachments(tx: SqlTx, roomId: string, { attachments }: TaskToSend): Promise<void> {
+  if (attachments.length === 0) return;
+  const found = await tx.$queryRaw<{ id: string }[]>`
+    SELECT id FROM files WHERE id = ANY(${[...attachments]}::text[]) AND room_id = ${roomId}`;
+  const known = new Set(found.map((file) => file.id));
+  const unknown = attachments.findIndex((id) => !known.has(id));
+  if (unknown >= 0) throw new InvalidInput('no such file in this room', `/attachments/${unknown}`);
+}
+
+async function checkMemoryRefs(tx: SqlTx, roomId: string, task: TaskToSend): Promise<void> {
+  if (task.memoryRefs.length === 0) return;
+  const found = await tx.$queryRaw<{ id: string }[]>`
+    SELECT id FROM memory_entries
+    WHERE id = ANY(${[...task.memoryRefs]}::text[]) AND room_id = ${roomId}
+      AND (visibility = 'shared' OR company_id = ${task.sender.companyId})`;
+  const known = new Set(found.map((entry) => entry.id));
+  const unknown = task.memoryRefs.findIndex((id) => !known.has(id));
+  if (unknown >= 0) throw new InvalidInput('no such memory entry in this room', `/memory_refs/${unknown}`);
+}

@@ -1,0 +1,218 @@
+// The claim: one row per agent and message, taken once and for good, by an execution or by the reconciler.
+
+import type { Ending, OnCrash, WakeState } from '../../../workflows/contract';
+import { Prisma } from '../../generated/client';
+import { RoomDraft } from '../rooms/room-draft';
+import { closedWhileWaiting, GATE_FACTS, GATED_WAKES, NO_GATE_SHUT } from '../eligibility/gates';
+import { newId } from '../db/ids';
+import { closeLockedRun } from './run-closing';
+import { loadLockedRun } from './fence';
+import { startTasks } from '../rooms/tasks';
+import { inSqlTransaction, type Ahead, type Db, type DirectTx, type SqlTx } from '../db/transaction';
+
+/** Which Temporal execution is asking. The run id comes from the activity's own context, never from an input. */
+export interface Execution {
+  readonly workflowId: string;
+  readonly temporalRunId: string;
+}
+
+export type ClaimOutcome =
+  | {
+      readonly kind: 'granted';
+      readonly runId: string;
+      readonly wakeId: string;
+      readonly roomId: string;
+      readonly onCrash: OnCrash;
+      readonly timeLimitMs: number;
+    }
+  /** Granted, and closed: at once because the wake's gates had shut, or earlier by somebody else. */
+  | { readonly kind: 'closed'; readonly runId: string; readonly ending: Ending }
+  | { readonly kind: 'refused'; readonly why: ClaimRefusal; readonly runId: string | null };
+
+export type ClaimRefusal = 'already_claimed' | 'no_wake' | 'not_delivered' | 'suppressed';
+
+type WakeFacts = Parameters<typeof closedWhileWaiting>[0] & {
+  readonly state: WakeState;
+  readonly roomId: string;
+  readonly companyId: string;
+  readonly taskId: string | null;
+  readonly agentName: string;
+};
+
+/**
+ * Claims a message for an agent, before anything else of the run is read or written.
+ *
+ * Granted once. The same Temporal run is granted it again: its acknowledgement was lost. Any other is refused and counted
+ * on the run that it met. A wake whose gates shut since its delivery is claimed and closed as cancelled.
+ */
+export async function claimMessage(
+  db: Db,
+  execution: Execution,
+  wake: { agentId: string; messageId: string },
+  { timeLimitMs }: { timeLimitMs: number },
+): Promise<ClaimOutcome> {
+  // Nearly always nothing stands in the way, and then one trip to Postgres is all there is. What it takes, it takes under
+  // the same locks; what it does not take is looked at below.
+  const { rows } = await inSqlTransaction(db, async (tx) => {
+    void lockPlace(tx, wake);
+    return insertClaim(tx, wake, execution, timeLimitMs, Prisma.sql`w.task_id IS NULL AND ${NO_GATE_SHUT}`);
+  });
+  const [claimed] = await rows;
+  if (claimed) return { kind: 'granted', ...claimed, timeLimitMs };
+  return inSqlTransaction(db, async (tx): Promise<ClaimOutcome> => {
+    const facts = await lockWakeFacts(tx, wake);
+    if (!facts) return { kind: 'refused', why: 'no_wake', runId: null };
+    switch (facts.state) {
+      case 'claimed':
+        return meetClaim(tx, execution, wake);
+      case 'delivered':
+        break;
+      case 'suppressed':
+        return { kind: 'refused', why: 'suppressed', runId: null };
+      case 'pending':
+        return { kind: 'refused', why: 'not_delivered', runId: null };
+    }
+    const [claim] = await insertClaim(tx, wake, execution, timeLimitMs).rows;
+    if (!claim) return meetClaim(tx, execution, wake);
+    const draft = new RoomDraft(facts.roomId);
+    const reason = closedWhileWaiting(facts);
+    if (reason !== null) {
+      const run = await loadLockedRun(tx, claim.runId);
+      const ending = await closeLockedRun(tx, draft, run, { kind: 'cancelled' }, { by: 'room', why: reason });
+      await draft.append(tx);
+      return { kind: 'closed', runId: claim.runId, ending };
+    }
+    if (facts.taskId !== null) {
+      const agent = { kind: 'agent', id: wake.agentId, name: facts.agentName, companyId: facts.companyId } as const;
+      await startTasks(tx, draft, [facts.taskId], agent);
+      await draft.append(tx);
+    }
+    return { kind: 'granted', ...claim, timeLimitMs };
+  });
+}
+
+/**
+ * Ends a delivered wake that no execution will ever claim: takes the claim itself, with a run that is closed as lost.
+ * Returns the run's id, or null when an execution won the race, or the wake is not delivered.
+ */
+export async function claimAsLost(
+  db: Db,
+  wake: { agentId: string; messageId: string; workflowId: string },
+  limits: { timeLimitMs: number },
+): Promise<string | null> {
+  return inSqlTransaction(db, async (tx) => {
+    const facts = await lockWakeFacts(tx, wake);
+    if (facts?.state !== 'delivered') return null;
+    const execution = { workflowId: wake.workflowId, temporalRunId: null };
+    const [claim] = await insertClaim(tx, wake, execution, limits.timeLimitMs).rows;
+    if (!claim) return null;
+    const draft = new RoomDraft(facts.roomId);
+    await closeLockedRun(tx, draft, await loadLockedRun(tx, claim.runId), { kind: 'lost' }, null);
+    await draft.append(tx);
+    return claim.runId;
+  });
+}
+
+// Membership and roster come before the wake, so that leaving, closing and removal wait for the claim, or the claim sees
+// them. A statement of its own: one that had to wait for a lock reads everything else as it was before the wait.
+function lockPlace(tx: DirectTx, wake: { agentId: string; messageId: string }): Ahead<unknown> {
+  return tx.$ahead`
+    SELECT 1 AS locked
+    FROM wakes w
+    JOIN room_members m ON m.room_id = w.room_id AND m.company_id = w.company_id
+    JOIN room_agents ra ON ra.room_id = w.room_id AND ra.agent_id = w.agent_id
+    WHERE w.agent_id = ${wake.agentId} AND w.message_id = ${wake.messageId}
+    FOR SHARE OF m, ra`;
+}
+
+async function lockWakeFacts(
+  tx: DirectTx,
+  wake: { agentId: string; messageId: string },
+): Promise<WakeFacts | undefined> {
+  void lockPlace(tx, wake);
+  const [facts] = await tx.$queryRaw<WakeFacts[]>`
+    SELECT w.state, w.room_id AS "roomId", w.company_id AS "companyId", w.task_id AS "taskId", a.name AS "agentName",
+           ${GATE_FACTS}
+    FROM ${GATED_WAKES}
+    WHERE w.agent_id = ${wake.agentId} AND w.message_id = ${wake.messageId}
+    FOR NO KEY UPDATE OF w`;
+  return facts;
+}
+
+interface Claimed {
+  readonly runId: string;
+  readonly wakeId: string;
+  readonly roomId: string;
+  readonly onCrash: OnCrash;
+}
+
+// Claims a delivered wake of which `condition` holds. No row: it does not, or the message was claimed before. The primary
+// key decides. A conflict on it is the expected way to lose; on any other constraint it is a bug and throws.
+function insertClaim(
+  tx: DirectTx,
+  wake: { agentId: string; messageId: string },
+  execution: { workflowId: string; temporalRunId: string | null },
+  timeLimitMs: number,
+  condition: Prisma.Sql = Prisma.sql`true`,
+): Ahead<Claimed> {
+  return tx.$ahead`
+    WITH facts AS MATERIALIZED (
+      SELECT w.id, w.agent_id, w.message_id, w.room_id, w.company_id, w.hop + 1 AS hop, r.on_crash,
+             clock_ms() AS now
+      FROM ${GATED_WAKES}
+      WHERE w.agent_id = ${wake.agentId} AND w.message_id = ${wake.messageId} AND w.state = 'delivered' AND ${condition}
+      FOR NO KEY UPDATE OF w
+    ), claim AS (
+      INSERT INTO agent_run_locks (agent_id, message_id, run_id, workflow_id, temporal_run_id, claimed_at)
+      SELECT agent_id, message_id, ${newId('run')}, ${execution.workflowId}, ${execution.temporalRunId}, now FROM facts
+      ON CONFLICT (agent_id, message_id) DO NOTHING
+      RETURNING run_id
+    ), run AS (
+      INSERT INTO runs (id, agent_id, message_id, room_id, company_id, wake_id, workflow_id, temporal_run_id, on_crash,
+                        hop, time_limit_ms, claimed_at, due_at)
+      SELECT run_id, agent_id, message_id, room_id, company_id, facts.id, ${execution.workflowId},
+             ${execution.temporalRunId}, on_crash, hop, ${timeLimitMs}, now, now + interval '15 seconds'
+      FROM claim, facts
+      RETURNING id, wake_id, room_id, on_crash
+    ), wake AS (
+      -- Who claims was started, whether or not its dispatcher has come to say so.
+      UPDATE wakes SET state = 'claimed', claimed_at = now,
+                       started_at = CASE WHEN ${execution.temporalRunId}::text IS NULL THEN started_at
+                                         ELSE coalesce(started_at, now) END
+      FROM claim, facts
+      WHERE wakes.id = facts.id
+    )
+    SELECT id AS "runId", wake_id AS "wakeId", room_id AS "roomId", on_crash AS "onCrash" FROM run`;
+}
+
+// Another execution of the same wake: our own lost acknowledgement, or a stranger, which the ledger counts.
+async function meetClaim(
+  tx: SqlTx,
+  execution: Execution,
+  wake: { agentId: string; messageId: string },
+): Promise<ClaimOutcome> {
+  const [held] = await tx.$queryRaw<
+    {
+      runId: string;
+      wakeId: string;
+      roomId: string;
+      temporalRunId: string | null;
+      onCrash: OnCrash;
+      ending: Ending | null;
+      timeLimitMs: number;
+    }[]
+  >`
+    SELECT l.run_id AS "runId", r.wake_id AS "wakeId", r.room_id AS "roomId", l.temporal_run_id AS "temporalRunId", r.on_crash AS "onCrash", r.ending,
+           r.time_limit_ms AS "timeLimitMs"
+    FROM agent_run_locks l JOIN runs r ON r.id = l.run_id
+    WHERE l.agent_id = ${wake.agentId} AND l.message_id = ${wake.messageId}`;
+  if (!held) throw new Error('a claimed wake has no claim');
+  if (held.temporalRunId !== execution.temporalRunId) {
+    await tx.$executeRaw`UPDATE runs SET fenced_count = fenced_count + 1 WHERE id = ${held.runId}`;
+    return { kind: 'refused', why: 'already_claimed', runId: held.runId };
+  }
+  const { runId, wakeId, roomId, onCrash, ending, timeLimitMs } = held;
+  return ending !== null
+    ? { kind: 'closed', runId, ending }
+    : { kind: 'granted', runId, wakeId, roomId, onCrash, timeLimitMs };
+}

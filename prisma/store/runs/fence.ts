@@ -1,0 +1,353 @@
+// The fence. Every activity after the claim passes it; every acting step is one transaction inside it.
+//
+//   lock membership and roster, then the run's row where the Temporal run id is mine   no row → Fenced: not_mine
+//   has this step a row already → return what it recorded, also when the run is closed
+//   is the run closed → Fenced: closed
+//   does it need a yes that it has not → nothing
+//   re-check → superseded · effect · step row · close, if nothing is left · room events and wakes last · commit
+
+import type {
+  ActionKind,
+  DeclaredAction,
+  DeclaredReply,
+  Ending,
+  OnCrash,
+  Rights,
+  StepState,
+} from '../../../workflows/contract';
+import type { CloseReason, StepRecord } from '../../../workflows/policy/ending';
+import { nextMove, type HoldRecord } from '../../../workflows/policy/next-move';
+import { actionOf, declaredKinds, planSteps, type Step } from '../../../workflows/policy/steps';
+import { Prisma } from '../../generated/client';
+import type { Execution } from './claims';
+import { closeLockedRun, insertStep, type RecordedStep } from './run-closing';
+import { RoomDraft, type Author } from '../rooms/room-draft';
+import { Fenced } from '../db/errors';
+import { loadFrozen, recordStanding, settleApproved } from './held-actions/execute';
+import { rightsOf, type RoomForWrite } from '../rooms/roster';
+import { inStatement, inSqlTransaction, write, type Db, type DirectTx, type SqlTx } from '../db/transaction';
+
+/** A run's row while its lock is held. */
+export interface LockedRun {
+  readonly id: string;
+  readonly agentId: string;
+  readonly messageId: string;
+  readonly roomId: string;
+  readonly companyId: string;
+  readonly state: 'open' | 'closed';
+  readonly ending: Ending | null;
+  readonly onCrash: OnCrash;
+  readonly hop: number;
+  readonly reply: DeclaredReply | null;
+  readonly replySha256: string | null;
+  readonly rights: Rights | null;
+}
+
+/** What stands around a run now: its room, its agent, and whether it may still act there. */
+export interface Surroundings {
+  readonly room: RoomForWrite;
+  readonly author: Author;
+  readonly rights: Rights;
+  /** Why the agent may not act here any more, or null. */
+  readonly gone: 'not_a_member' | 'room_closed' | null;
+}
+
+/** What a step's effect came to. Anything but `done` wrote nothing. */
+export type Effect =
+  | { readonly state: 'done'; readonly effectId: string }
+  | { readonly state: 'superseded' | 'refused' | 'failed'; readonly code: string };
+
+/** Stages a step's effect into the draft; it may read. */
+export type StepEffect = (context: {
+  tx: SqlTx;
+  draft: RoomDraft;
+  run: LockedRun;
+  around: Surroundings;
+  action: DeclaredAction;
+  /** Somebody said yes to it some time ago: what it is about must still stand. */
+  wasHeld: boolean;
+}) => Promise<Effect>;
+
+export interface StepOutcome {
+  /** `held`: it did nothing, because there is no yes to it. */
+  readonly state: StepState | 'held';
+  readonly code: string | null;
+  /** The run's ending, when this step was its last. */
+  readonly ending: Ending | null;
+}
+
+/**
+ * Does one step of a run, at most once for all time, and closes the run when nothing is left to do.
+ *
+ * `effect` may run again: after a deadlock and, until `giveUpAt` (epoch ms), after
+ * whatever else is known not to have committed. A step done before returns its record.
+ * @throws Fenced when another execution owns the run or the run is closed; Transient when the outcome is unknown.
+ */
+export async function actOnce(
+  db: Db,
+  execution: Execution,
+  runId: string,
+  stepKey: string,
+  effect: StepEffect,
+  giveUpAt = 0,
+): Promise<StepOutcome> {
+  const act = async (tx: DirectTx): Promise<StepOutcome | 'not_mine'> => {
+    const own = await lockOwnRunAndSurroundings(tx, execution, runId);
+    if (!own) return 'not_mine';
+    const { run, around, done, holds } = own;
+    const recorded = done.find((record) => record.key === stepKey);
+    if (recorded) return { state: recorded.state, code: recorded.code, ending: run.ending };
+    if (run.state === 'closed') throw new Fenced('closed');
+    const { reply, rights } = run;
+    if (reply === null || rights === null) throw new Error('a step acts before a reply is stored');
+    const steps = planSteps(declaredKinds(reply));
+    const step = steps.find((planned) => planned.key === stepKey);
+    if (!step) throw new Error('the stored reply declares no such step');
+    const hold = holds.find((each) => each.key === stepKey);
+    if (hold && hold.state !== 'approved') return { state: withoutYes(hold), code: null, ending: null };
+
+    const draft = new RoomDraft(run.roomId);
+    const action = hold ? await loadFrozen(tx, run.id, stepKey) : actionOf(reply, step);
+    const superseded = recheck(step, steps, done, around, hold) ?? (action === null ? 'not_as_frozen' : undefined);
+    const came: Effect =
+      superseded !== undefined || action === null
+        ? { state: 'superseded', code: superseded ?? 'not_as_frozen' }
+        : await effect({ tx, draft, run, around, action, wasHeld: hold !== undefined });
+    const record = {
+      key: stepKey,
+      state: came.state,
+      code: came.state === 'done' ? null : came.code,
+      effectId: came.state === 'done' ? came.effectId : null,
+    };
+    if (hold) await settleApproved(tx, run.id, stepKey, HELD_ACTION_AFTER[came.state]);
+    const left = holds.filter((each) => each !== hold);
+    const move = nextMove(steps, rights, [...done, record], left);
+    let ending: Ending | null = null;
+    if (move.kind === 'close') {
+      ending = await closeLockedRun(tx, draft, run, { kind: 'ended' }, null, {
+        step,
+        record,
+        before: done,
+        holds: left,
+      });
+    } else {
+      await insertStep(tx, run.id, step, record);
+      if (holds.length > 0) await recordStanding(tx, run.id, move, rights);
+    }
+    draft.appendLast(tx);
+    return { state: record.state, code: record.code, ending };
+  };
+  const outcome = await inSqlTransaction(db, act, giveUpAt);
+  if (outcome === 'not_mine') return refuseStranger(db, runId);
+  return outcome;
+}
+
+const HELD_ACTION_AFTER: Readonly<Record<Effect['state'], 'executed' | 'superseded' | 'failed'>> = {
+  done: 'executed',
+  superseded: 'superseded',
+  refused: 'failed',
+  failed: 'failed',
+};
+
+/** What a step without its yes says: it was told of one that is not there. */
+function withoutYes(hold: HoldRecord): 'held' | 'declined' | 'expired' {
+  switch (hold.state) {
+    case 'held':
+    case 'declined':
+    case 'expired':
+      return hold.state;
+    case 'approved':
+    case 'superseded':
+    case 'executed':
+    case 'failed':
+      throw new Error('an action of an open run has ended without its step');
+  }
+}
+
+/**
+ * Closes a run for the execution that owns it and returns its ending; on a closed run, the ending it has.
+ * @throws Fenced `not_mine`
+ */
+export async function closeRun(
+  db: Db,
+  execution: Execution,
+  runId: string,
+  reason: CloseReason,
+  cancelled: { by: string; why: string } | null = null,
+): Promise<Ending> {
+  const ending = await inSqlTransaction(db, async (tx): Promise<Ending | 'not_mine'> => {
+    const run = await lockOwnRun(tx, execution, runId);
+    if (!run) return 'not_mine';
+    if (run.ending !== null) return run.ending;
+    const draft = new RoomDraft(run.roomId);
+    const computed = await closeLockedRun(tx, draft, run, reason, cancelled);
+    draft.appendLast(tx);
+    return computed;
+  });
+  if (ending === 'not_mine') return refuseStranger(db, runId);
+  return ending;
+}
+
+/**
+ * The ending of this execution's run, or null while it is open. Only looks: a stranger is counted where it would act.
+ * @throws Fenced `not_mine`
+ */
+export async function findEnding(db: Db, execution: Execution, runId: string): Promise<Ending | null> {
+  const run = await inSqlTransaction(db, (tx) => lockOwnRun(tx, execution, runId));
+  if (!run) throw new Fenced('not_mine');
+  return run.ending;
+}
+
+/** Ends an open run that no execution will end. Returns false when it was closed already. */
+export async function closeAsLost(db: Db, runId: string): Promise<boolean> {
+  return inSqlTransaction(db, async (tx) => {
+    const run = await loadLockedRun(tx, runId);
+    if (run.state === 'closed') return false;
+    const draft = new RoomDraft(run.roomId);
+    await closeLockedRun(tx, draft, run, { kind: 'lost' }, null);
+    draft.appendLast(tx);
+    return true;
+  });
+}
+
+/** Counts an execution on the run that it met and does not own. @throws Fenced `not_mine`, always */
+export async function refuseStranger(db: Db, runId: string): Promise<never> {
+  await inStatement(db.$executeRaw`UPDATE runs SET fenced_count = fenced_count + 1 WHERE id = ${runId}`);
+  throw new Fenced('not_mine');
+}
+
+/** A `LockedRun`, as columns of `runs`. */
+export const RUN_COLUMNS = Prisma.sql`
+  runs.id, runs.agent_id AS "agentId", runs.message_id AS "messageId", runs.room_id AS "roomId",
+  runs.company_id AS "companyId", runs.state, runs.ending, runs.on_crash AS "onCrash", runs.hop, runs.reply,
+  runs.reply_sha256 AS "replySha256", runs.rights`;
+
+/** `Surroundings.gone`, of a room `r`, a membership `m` and a roster row `ra`. */
+export const GONE = Prisma.sql`
+  CASE WHEN r.closed_at IS NOT NULL THEN 'room_closed'
+       WHEN m.left_at IS NOT NULL OR ra.removed_at IS NOT NULL THEN 'not_a_member' END AS gone`;
+
+/** Whether this execution owns a run. Neither of the two is ever changed, so that it needs no lock to be known. */
+export function isOwn(runId: string, execution: Execution): Prisma.Sql {
+  return Prisma.sql`
+    (runs.id = ${runId} AND runs.temporal_run_id = ${execution.temporalRunId}
+     AND runs.workflow_id = ${execution.workflowId})`;
+}
+
+/** Locks the run's row if this execution owns it; undefined otherwise. */
+export async function lockOwnRun(tx: SqlTx, execution: Execution, runId: string): Promise<LockedRun | undefined> {
+  const [run] = await tx.$queryRaw<LockedRun[]>`
+    SELECT ${RUN_COLUMNS} FROM runs WHERE ${isOwn(runId, execution)}
+    FOR NO KEY UPDATE`;
+  return run;
+}
+
+/** Locks a run's row whoever owns it. */
+export async function loadLockedRun(tx: SqlTx, runId: string): Promise<LockedRun> {
+  const [run] = await tx.$queryRaw<LockedRun[]>`
+    SELECT ${RUN_COLUMNS} FROM runs WHERE id = ${runId} FOR NO KEY UPDATE`;
+  if (!run) throw new Error('no such run');
+  return run;
+}
+
+/** A run that this execution owns, locked with the membership and roster rows it acts under, and what stands around it. */
+export interface OwnRun {
+  readonly run: LockedRun;
+  readonly around: Surroundings;
+  readonly done: readonly RecordedStep[];
+  /** Those decided first before the others. */
+  readonly holds: readonly HoldRecord[];
+}
+
+/**
+ * Takes every lock that an activity of a run takes, in the one order: membership, roster, and the run if this execution owns
+ * it. What is to be read under them is read by a statement sent behind this one: a single one that had to wait for a lock
+ * would read the rest as it was before the wait.
+ */
+export async function lockOwnRunAndPlace(tx: SqlTx, execution: Execution, runId: string): Promise<void> {
+  await write(tx)`
+    SELECT 1 AS locked
+    FROM room_members m
+    JOIN runs ON m.room_id = runs.room_id AND m.company_id = runs.company_id
+    JOIN room_agents ra ON ra.room_id = runs.room_id AND ra.agent_id = runs.agent_id
+    WHERE ${isOwn(runId, execution)}
+    FOR SHARE OF m, ra FOR NO KEY UPDATE OF runs`;
+}
+
+/** Locks membership, roster and the run if this execution owns it, and reads what stands around it; undefined otherwise. */
+export async function lockOwnRunAndSurroundings(
+  tx: SqlTx,
+  execution: Execution,
+  runId: string,
+): Promise<OwnRun | undefined> {
+  await lockOwnRunAndPlace(tx, execution, runId);
+  const [row] = await tx.$queryRaw<OwnRunRow[]>`
+    SELECT ${RUN_COLUMNS}, ${GONE}, r.hop_limit AS "hopLimit", r.run_allowance AS "runAllowance",
+           r.paused_at IS NOT NULL AS "roomPaused", r.closed_at IS NOT NULL AS "roomClosed", a.name AS "agentName",
+           ra.right_reply AS "rightReply", ra.right_memory AS "rightMemory", ra.right_task_update AS "rightTaskUpdate",
+           ra.right_task_send AS "rightTaskSend",
+           (SELECT coalesce(jsonb_agg(jsonb_build_object('key', s.step_key, 'state', s.state, 'code', s.code,
+                                                         'effectId', s.effect_id)), '[]')
+            FROM run_steps s WHERE s.run_id = runs.id) AS done,
+           (SELECT coalesce(jsonb_agg(jsonb_build_object('key', h.step_key, 'state', h.state)
+                                      ORDER BY h.decided_at, h.id), '[]')
+            FROM held_actions h WHERE h.run_id = runs.id) AS holds
+    FROM runs
+    JOIN rooms r ON r.id = runs.room_id
+    JOIN agents a ON a.id = runs.agent_id
+    JOIN room_members m ON m.room_id = runs.room_id AND m.company_id = runs.company_id
+    JOIN room_agents ra ON ra.room_id = runs.room_id AND ra.agent_id = runs.agent_id
+    WHERE ${isOwn(runId, execution)}`;
+  if (!row) return undefined;
+  return {
+    run: row,
+    around: {
+      room: {
+        id: row.roomId,
+        hopLimit: row.hopLimit,
+        runAllowance: row.runAllowance,
+        paused: row.roomPaused,
+        closed: row.roomClosed,
+      },
+      author: { kind: 'agent', id: row.agentId, name: row.agentName, companyId: row.companyId },
+      rights: rightsOf(row),
+      gone: row.gone,
+    },
+    done: row.done,
+    holds: row.holds,
+  };
+}
+
+interface OwnRunRow extends LockedRun {
+  readonly hopLimit: number;
+  readonly runAllowance: number;
+  readonly roomPaused: boolean;
+  readonly roomClosed: boolean;
+  readonly agentName: string;
+  readonly gone: Surroundings['gone'];
+  readonly rightReply: string;
+  readonly rightMemory: string;
+  readonly rightTaskUpdate: string;
+  readonly rightTaskSend: string;
+  readonly done: readonly RecordedStep[];
+  readonly holds: readonly HoldRecord[];
+}
+
+// What was decided when the reply came is checked again where it takes effect: nothing may have become stricter.
+function recheck(
+  step: Step,
+  steps: readonly Step[],
+  done: readonly StepRecord[],
+  around: Surroundings,
+  hold: HoldRecord | undefined,
+): string | undefined {
+  if (around.gone !== null) return around.gone;
+  const kind: ActionKind = step.kind;
+  // A yes stands for as long as the right would still ask for one.
+  const right = around.rights[kind];
+  if (right === 'refuse' || (right === 'hold' && hold === undefined)) return 'right_revoked';
+  const declaresReply = steps.some((planned) => planned.kind === 'reply');
+  const replied = done.some((record) => record.key === 'reply' && record.state === 'done');
+  if (kind !== 'reply' && declaresReply && !replied) return 'reply_not_posted';
+  return undefined;
+}

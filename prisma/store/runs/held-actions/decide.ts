@@ -1,0 +1,139 @@
+// A held action is decided: by a person of the agent's own company, or by time. Written with its outbox row, under the
+// locks of membership, run and action in that order; a dispatcher tells the workflow.
+
+import type { Decision, DeclaredReply, HeldActionState, Rights } from '../../../../workflows/contract';
+import { nextMove, type HoldRecord } from '../../../../workflows/policy/next-move';
+import { declaredKinds, planSteps } from '../../../../workflows/policy/steps';
+import type { RecordedStep } from '../run-closing';
+import { Conflict, Gone, NotFound } from '../../db/errors';
+import { CARRY_OUT_SECONDS } from './execute';
+import { noteNews } from '../../db/notifications';
+import { addDecisionSignal } from '../signals';
+import { inSqlTransaction, type Db, type SqlTx } from '../../db/transaction';
+
+/** The signed-in person who decides. */
+export interface Decider {
+  readonly keyId: string;
+  readonly name: string;
+  readonly companyId: string;
+}
+
+interface HeldFacts {
+  readonly id: string;
+  readonly step: string;
+  readonly runId: string;
+  readonly companyId: string;
+  readonly state: HeldActionState;
+  readonly sha256: string;
+  readonly decision: Decision | null;
+  readonly isPast: boolean;
+  readonly runIsOpen: boolean;
+  readonly isParked: boolean;
+  readonly reply: DeclaredReply | null;
+  readonly rights: Rights | null;
+  readonly done: readonly RecordedStep[];
+  readonly holds: readonly HoldRecord[];
+}
+
+/**
+ * Records a person's decision about exactly this action; false when the same one was recorded before.
+ *
+ * In the caller's transaction. Expiry is judged by Postgres' clock, whether or not the reconciler has seen it.
+ * @throws NotFound to every other company; Conflict for another hash, after the opposite decision, or when the run ended;
+ * Gone after its time
+ */
+export async function decideHeldAction(
+  tx: SqlTx,
+  by: Decider,
+  heldActionId: string,
+  answer: { readonly decision: Decision; readonly hash: string },
+): Promise<boolean> {
+  const held = await lockHeldAction(tx, heldActionId, by.companyId);
+  if (!held) throw new NotFound('no such held action');
+  const { decision, hash } = answer;
+  if (hash !== held.sha256) throw new Conflict('the hash is of another action', held.state);
+  if (held.decision === decision) return false;
+  if (held.decision !== null) throw new Conflict(`the action is ${held.state}`, held.state);
+  if (held.state === 'expired') throw new Gone('the action is expired', 'expired');
+  if (held.state !== 'held' || !held.runIsOpen) {
+    const state = held.state === 'held' ? 'superseded' : held.state;
+    throw new Conflict(`the action is ${state}`, state);
+  }
+  const state = decision === 'approve' ? 'approved' : 'declined';
+  // Once more by the clock, in the same statement: nothing is decided at or after the moment at which it expires.
+  const decided = await tx.$executeRaw`
+    UPDATE held_actions SET state = ${state}, decision = ${decision}, decided_by = ${by.keyId},
+                            decided_by_name = ${by.name}, decided_at = clock_ms(), changed_at = clock_ms()
+    WHERE id = ${held.id} AND state = 'held' AND expires_at > clock_ms()`;
+  if (decided === 0) throw new Gone('the action is expired', 'expired');
+  noteNews(tx, held.companyId);
+  await passOn(tx, held, state);
+  return true;
+}
+
+/**
+ * Ends up to `limit` held actions whose time is over, each in a transaction of its own, and returns how many.
+ *
+ * Those whose run is closed are superseded instead: whoever closed it did not know of held actions.
+ */
+export async function expireHeldActions(db: Db, limit: number): Promise<number> {
+  const due = await db.$queryRaw<{ id: string }[]>`
+    SELECT id FROM held_actions WHERE state = 'held' AND expires_at <= clock_ms() ORDER BY expires_at LIMIT ${limit}`;
+  let expired = 0;
+  for (const { id } of due) {
+    expired += await inSqlTransaction(db, async (tx) => {
+      const held = await lockHeldAction(tx, id, null);
+      if (held?.state !== 'held' || !held.isPast) return 0;
+      const state = held.runIsOpen ? 'expired' : 'superseded';
+      await tx.$executeRaw`
+        UPDATE held_actions SET state = ${state}, changed_at = clock_ms() WHERE id = ${id} AND state = 'held'`;
+      noteNews(tx, held.companyId);
+      if (state === 'expired') await passOn(tx, held, state);
+      return 1;
+    });
+  }
+  return expired;
+}
+
+// Two statements: one that waited for a lock would read the rest as it was before the wait.
+async function lockHeldAction(
+  tx: SqlTx,
+  heldActionId: string,
+  companyId: string | null,
+): Promise<HeldFacts | undefined> {
+  await tx.$queryRaw`
+    SELECT 1 AS locked
+    FROM room_members m
+    JOIN held_actions h ON h.room_id = m.room_id AND h.company_id = m.company_id
+    JOIN runs r ON r.id = h.run_id
+    WHERE h.id = ${heldActionId} AND (${companyId}::text IS NULL OR h.company_id = ${companyId})
+    FOR SHARE OF m FOR NO KEY UPDATE OF r, h`;
+  const [held] = await tx.$queryRaw<HeldFacts[]>`
+    SELECT h.id, h.step_key AS step, h.run_id AS "runId", h.company_id AS "companyId", h.state, h.sha256,
+           h.decision, h.expires_at <= clock_ms() AS "isPast", r.state = 'open' AS "runIsOpen",
+           r.parked_at IS NOT NULL AS "isParked", r.reply, r.rights,
+           (SELECT coalesce(jsonb_agg(jsonb_build_object('key', s.step_key, 'state', s.state, 'code', s.code,
+                                                         'effectId', s.effect_id)), '[]')
+            FROM run_steps s WHERE s.run_id = r.id) AS done,
+           (SELECT coalesce(jsonb_agg(jsonb_build_object('key', o.step_key, 'state', o.state)
+                                      ORDER BY o.decided_at, o.id), '[]')
+            FROM held_actions o WHERE o.run_id = r.id AND o.id <> h.id) AS holds
+    FROM held_actions h JOIN runs r ON r.id = h.run_id
+    WHERE h.id = ${heldActionId} AND (${companyId}::text IS NULL OR h.company_id = ${companyId})`;
+  return held;
+}
+
+// The outbox row, and when this gives the run something to do: since when, so that the reconciler knows.
+async function passOn(tx: SqlTx, held: HeldFacts, state: 'approved' | 'declined' | 'expired'): Promise<void> {
+  await addDecisionSignal(tx, held.runId, held.id);
+  if (!held.isParked || stillWaits(held, state)) return;
+  await tx.$executeRaw`
+    UPDATE runs SET decided_at = coalesce(decided_at, clock_ms()),
+                    due_at = least(due_at, clock_ms() + make_interval(secs => ${CARRY_OUT_SECONDS}))
+    WHERE id = ${held.runId}`;
+}
+
+function stillWaits({ step, reply, rights, done, holds }: HeldFacts, state: HeldActionState): boolean {
+  if (reply === null || rights === null) return false;
+  return nextMove(planSteps(declaredKinds(reply)), rights, done, [...holds, { key: step, state }]).kind === 'wait';
+}

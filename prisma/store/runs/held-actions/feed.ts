@@ -1,0 +1,139 @@
+// What becomes of a company's held actions, change by change, as its feed reads it. Triggers write the changes, in the
+// transactions of those who act; they get their numbers here, by whoever reads them first.
+//
+//   a change is written ──its commit──▶ to be seen, without a number ──the next read of the feed──▶ numbered, for good
+
+import { Prisma } from '../../../generated/client';
+import type { HeldActionState } from '../../../../workflows/contract';
+import { heldActionResource, SHOWN, type ShownAction } from './read';
+import { idOfUuid } from '../../db/ids';
+import { IS_LIVE } from '../../access/keys';
+import type { Reader } from '../../db/transaction';
+import type { Viewer } from '../../access/viewer';
+
+/** The class of the advisory locks under which a company's changes are numbered, apart from those of wakes and budgets. */
+const NUMBERING_LOCK = 7_306_112;
+
+/**
+ * Changes that one statement numbers: some milliseconds. A company that never looked at its feed may have any number of them,
+ * and a first reader's statement has its time limit.
+ */
+const NUMBERED_AT_ONCE = 1_000;
+
+export interface ShownChange {
+  /** Its place in the company's feed. */
+  readonly number: bigint;
+  readonly at: Date;
+  readonly room: string;
+  readonly resource: Record<string, unknown>;
+}
+
+export interface HeldNews {
+  readonly changes: readonly ShownChange[];
+  /** The newest number of the company, seen by the statement that read the changes. */
+  readonly newest: bigint;
+}
+
+interface Change {
+  readonly number: bigint;
+  readonly eventId: string;
+  readonly heldActionId: string;
+  readonly state: HeldActionState;
+  readonly at: Date;
+}
+
+interface Seen {
+  readonly changes: readonly Change[];
+  readonly newest: bigint;
+  /** Some that are committed have no number yet. */
+  readonly unnumbered: boolean;
+}
+
+/**
+ * Up to `limit` changes after that number, in order: of all of the company's held actions, or of those of the one agent
+ * that looks. Null when the key is revoked or the company suspended.
+ *
+ * All that was committed before the call is told, now or by the next reads. Numbers what has none, which takes a lock for
+ * the length of one statement, so it is not to be called in a transaction; otherwise it is one statement that only reads.
+ */
+export async function readHeldNews(
+  reader: Reader,
+  viewer: Viewer & { readonly keyId: string },
+  after: bigint,
+  limit: number,
+): Promise<HeldNews | null> {
+  let seen = await readNumbered(reader, viewer, after, limit);
+  for (let goesOn = true; goesOn && seen?.unnumbered === true && seen.changes.length < limit;) {
+    // What was committed since is the next read's: no reader runs after its writers.
+    goesOn = (await numberChanges(reader, viewer.companyId)) === NUMBERED_AT_ONCE;
+    seen = await readNumbered(reader, viewer, after, limit);
+  }
+  return seen && { newest: seen.newest, changes: await showChanges(reader, seen.changes) };
+}
+
+// The key is asked for in the statement that reads, so that nothing is read that may no longer be.
+async function readNumbered(
+  reader: Reader,
+  { companyId, agentId, keyId }: Viewer & { readonly keyId: string },
+  after: bigint,
+  limit: number,
+): Promise<Seen | null> {
+  const ofAgent = agentId === null ? Prisma.empty : Prisma.sql`AND c.agent_id = ${agentId}`;
+  const rows = await reader.$queryRaw<(Omit<Change, 'number'> & Omit<Seen, 'changes'> & { number: bigint | null })[]>`
+    SELECT seen.newest, seen.unnumbered, c.number, c.event_id AS "eventId", c.held_action_id AS "heldActionId", c.state, c.at
+    FROM (
+      SELECT (SELECT coalesce(max(number), 0) FROM held_action_changes WHERE company_id = ${companyId}) AS newest,
+             EXISTS (SELECT FROM held_action_changes WHERE company_id = ${companyId} AND number IS NULL) AS unnumbered
+      FROM api_keys k JOIN companies o ON o.id = k.company_id AND o.suspended_at IS NULL
+      WHERE k.id = ${keyId} AND o.id = ${companyId} AND ${IS_LIVE}
+    ) seen
+    LEFT JOIN LATERAL (
+      SELECT * FROM held_action_changes c
+      WHERE c.company_id = ${companyId} AND c.number > ${after} ${ofAgent} ORDER BY c.number LIMIT ${limit}
+    ) c ON true
+    ORDER BY c.number`;
+  const [first] = rows;
+  if (!first) return null;
+  const changes = rows.flatMap(({ number, ...row }) => (number === null ? [] : [{ ...row, number }]));
+  return { newest: first.newest, unnumbered: first.unnumbered, changes };
+}
+
+/** Numbers what is committed of a company and has no number, oldest first and up to a bound, and returns how many. */
+export async function numberChanges(reader: Pick<Reader, '$queryRaw'>, companyId: string): Promise<number> {
+  const [row] = await reader.$queryRaw<{ numbered: number }[]>`
+    SELECT number_held_action_changes(${NUMBERING_LOCK}::int, ${companyId}, ${NUMBERED_AT_ONCE}::int) AS numbered`;
+  return row?.numbered ?? 0;
+}
+
+// What the action says is read where it stands, so that a redaction has reached it.
+async function showChanges(reader: Reader, changes: readonly Change[]): Promise<ShownChange[]> {
+  if (changes.length === 0) return [];
+  const ids = [...new Set(changes.map((change) => change.heldActionId))];
+  const actions = await reader.heldAction.findMany({ where: { id: { in: ids } }, include: SHOWN });
+  const byId = new Map(actions.map((action) => [action.id, action]));
+  return changes.flatMap((change) => {
+    const action = byId.get(change.heldActionId);
+    return action ? [showChange(change, action)] : [];
+  });
+}
+
+function showChange({ number, eventId, state, at }: Change, action: ShownAction): ShownChange {
+  // As it was then. Nobody had decided of what was held; what was decided later never changed again.
+  const undecided = { decision: null, decidedBy: null, decidedByName: null, decidedAt: null };
+  const then = { ...action, state, changedAt: at, ...(state === 'held' && undecided) };
+  return {
+    number,
+    at,
+    room: action.roomId,
+    resource: {
+      id: idOfUuid('evt', eventId),
+      seq: Number(number),
+      type: 'held_action',
+      at: at.toISOString(),
+      room: action.roomId,
+      company: action.companyId,
+      author: null,
+      data: heldActionResource(then),
+    },
+  };
+}

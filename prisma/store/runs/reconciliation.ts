@@ -1,0 +1,100 @@
+// What the reconciler looks at: runs that are due, and what became of the executions that Temporal lists.
+
+import type { Db } from '../db/transaction';
+
+export interface DueRun {
+  readonly id: string;
+  readonly workflowId: string;
+  readonly temporalRunId: string | null;
+  /** Open this many milliseconds past its time limit, less what it was parked; negative before it, and while parked. */
+  readonly pastLimitMs: number;
+  /** How long a decision has waited to be carried out; null when none does. */
+  readonly decidedSeconds: number | null;
+}
+
+/**
+ * Open runs that are due for a look, each leased to this caller: for `lease.open` seconds, a parked one for `lease.parked`
+ * and one with a decision to carry out for `lease.decided`.
+ */
+export async function takeDueRuns(
+  db: Db,
+  limit: number,
+  lease: { readonly open: number; readonly decided: number; readonly parked: number },
+): Promise<DueRun[]> {
+  return db.$queryRaw<DueRun[]>`
+    UPDATE runs SET due_at = clock_ms() + make_interval(secs => CASE
+      WHEN decided_at IS NOT NULL THEN ${lease.decided}::float8
+      WHEN parked_at IS NOT NULL THEN ${lease.parked}::float8
+      ELSE ${lease.open}::float8 END)
+    WHERE id IN (
+      SELECT id FROM runs WHERE state = 'open' AND due_at <= clock_ms()
+      ORDER BY due_at LIMIT ${limit} FOR NO KEY UPDATE SKIP LOCKED
+    )
+    RETURNING id, workflow_id AS "workflowId", temporal_run_id AS "temporalRunId",
+              CASE WHEN parked_at IS NOT NULL THEN -1 ELSE
+                (extract(epoch FROM clock_ms() - claimed_at) * 1000)::float8 - time_limit_ms - parked_ms
+              END AS "pastLimitMs",
+              extract(epoch FROM clock_ms() - decided_at)::float8 AS "decidedSeconds"`;
+}
+
+/**
+ * Of these executions, those that will never act again: their run closed a while ago, or belongs to another execution.
+ *
+ * The run of one that closed is leased to this caller for `leaseSeconds`: an execution that has not got to what it was
+ * told is not told again by every pass of every reconciler, which would keep a busy cluster from ever catching up.
+ */
+export async function takeStrays(
+  db: Db,
+  executions: readonly { workflowId: string; temporalRunId: string }[],
+  graceSeconds: number,
+  leaseSeconds: number,
+): Promise<{ workflowId: string; temporalRunId: string }[]> {
+  if (executions.length === 0) return [];
+  const listed = executions.map((each) => ({ workflow_id: each.workflowId, run_id: each.temporalRunId }));
+  return db.$queryRaw<{ workflowId: string; temporalRunId: string }[]>`
+    WITH strays AS (
+      SELECT r.id, r.state, x.workflow_id, x.run_id
+      FROM jsonb_to_recordset(${JSON.stringify(listed)}::jsonb) AS x(workflow_id text, run_id text)
+      JOIN runs r ON r.workflow_id = x.workflow_id
+      WHERE (r.temporal_run_id IS DISTINCT FROM x.run_id
+             OR r.closed_at < clock_ms() - make_interval(secs => ${graceSeconds}))
+        AND (r.state = 'open' OR r.due_at <= clock_ms())
+    ), leased AS (
+      UPDATE runs SET due_at = clock_ms() + make_interval(secs => ${leaseSeconds})
+      WHERE id IN (
+        SELECT id FROM runs
+        WHERE id IN (SELECT id FROM strays) AND state = 'closed' AND due_at <= clock_ms()
+        FOR NO KEY UPDATE SKIP LOCKED
+      )
+      RETURNING id
+    )
+    SELECT workflow_id AS "workflowId", run_id AS "temporalRunId"
+    FROM strays WHERE state = 'open' OR id IN (SELECT id FROM leased)`;
+}
+
+/** Of these executions, the runs that are open although their execution is not. */
+export async function findOpenRunsOf(
+  db: Db,
+  executions: readonly { workflowId: string; temporalRunId: string }[],
+): Promise<{ id: string; workflowId: string }[]> {
+  if (executions.length === 0) return [];
+  const listed = executions.map((each) => ({ workflow_id: each.workflowId, run_id: each.temporalRunId }));
+  return db.$queryRaw<{ id: string; workflowId: string }[]>`
+    SELECT r.id, r.workflow_id AS "workflowId"
+    FROM jsonb_to_recordset(${JSON.stringify(listed)}::jsonb) AS x(workflow_id text, run_id text)
+    JOIN runs r ON r.workflow_id = x.workflow_id AND r.temporal_run_id = x.run_id
+    WHERE r.state = 'open'`;
+}
+
+/** Of these executions, those whose run Postgres does not hold: it was restored from before their claim. */
+export async function findRunless(
+  db: Db,
+  executions: readonly { workflowId: string; temporalRunId: string }[],
+): Promise<{ workflowId: string; temporalRunId: string }[]> {
+  if (executions.length === 0) return [];
+  const listed = executions.map((each) => ({ workflow_id: each.workflowId, run_id: each.temporalRunId }));
+  return db.$queryRaw<{ workflowId: string; temporalRunId: string }[]>`
+    SELECT x.workflow_id AS "workflowId", x.run_id AS "temporalRunId"
+    FROM jsonb_to_recordset(${JSON.stringify(listed)}::jsonb) AS x(workflow_id text, run_id text)
+    WHERE NOT EXISTS (SELECT FROM runs r WHERE r.workflow_id = x.workflow_id)`;
+}

@@ -1,0 +1,76 @@
+// The outbox to running workflows: a row is written with what caused it, and a dispatcher carries it to Temporal.
+//
+//   written ──▶ delivered (Temporal took it, or knows nobody who could)      said again ──▶ written
+
+import type { HeldActionState, RunSignalKind } from '../../../workflows/contract';
+import { WAKES_CHANNEL } from '../rooms/room-draft';
+import { newId } from '../db/ids';
+import { inSqlTransaction, type Db, type SqlTx } from '../db/transaction';
+
+/** What is said on the dispatchers' channel when a signal waits. A hint: the table is the truth. */
+export const SIGNALS_HINT = 'signals';
+
+/** How long a dispatcher has for signalling before the row is due for another. */
+const SIGNAL_LEASE_SECONDS = 5;
+
+/** What a workflow is to be told. */
+export interface RunSignal {
+  readonly id: string;
+  readonly runId: string;
+  readonly workflowId: string;
+  readonly temporalRunId: string;
+  readonly kind: RunSignalKind;
+  /** Of a decision: which step's, and how its action stands. */
+  readonly step: string | null;
+  readonly state: HeldActionState | null;
+}
+
+/** Adds the signal of a decided action to the outbox. */
+export async function addDecisionSignal(tx: SqlTx, runId: string, heldActionId: string): Promise<void> {
+  await addSignal(tx, runId, 'decision', heldActionId);
+}
+
+/** Adds to the outbox that a run's workflow is to look again: the run was closed by somebody else. */
+export async function addRecheckSignal(tx: SqlTx, runId: string): Promise<void> {
+  await addSignal(tx, runId, 'recheck', null);
+}
+
+async function addSignal(tx: SqlTx, runId: string, kind: RunSignalKind, heldActionId: string | null): Promise<void> {
+  await tx.$executeRaw`
+    INSERT INTO run_signals (id, run_id, kind, held_action_id)
+    VALUES (${newId('sig')}, ${runId}, ${kind}, ${heldActionId})`;
+  await tx.$queryRaw`SELECT pg_notify(${WAKES_CHANNEL}, ${SIGNALS_HINT})::text AS notified`;
+}
+
+/** Up to `limit` signals that are due, oldest first, each leased to this caller for a few seconds. */
+export async function takeSignals(db: Db, limit: number): Promise<RunSignal[]> {
+  return inSqlTransaction(
+    db,
+    (tx) => tx.$queryRaw<RunSignal[]>`
+    WITH taken AS (
+      UPDATE run_signals SET due_at = clock_ms() + make_interval(secs => ${SIGNAL_LEASE_SECONDS})
+      WHERE id IN (
+        SELECT id FROM run_signals WHERE delivered_at IS NULL AND due_at <= clock_ms()
+        ORDER BY due_at, id LIMIT ${limit} FOR NO KEY UPDATE SKIP LOCKED
+      )
+      RETURNING id, run_id, kind, held_action_id
+    )
+    SELECT t.id, t.run_id AS "runId", r.workflow_id AS "workflowId", r.temporal_run_id AS "temporalRunId", t.kind,
+           h.step_key AS step, h.state
+    FROM taken t JOIN runs r ON r.id = t.run_id LEFT JOIN held_actions h ON h.id = t.held_action_id
+    ORDER BY t.id`,
+  );
+}
+
+/** Notes that these were delivered. */
+export async function markDelivered(db: Db, signalIds: readonly string[]): Promise<void> {
+  await db.$executeRaw`
+    UPDATE run_signals SET delivered_at = clock_ms() WHERE id = ANY(${[...signalIds]}::text[])`;
+}
+
+/** Has every decision of a run told again: it was not carried out in its time. */
+export async function signalAgain(db: Db, runId: string): Promise<void> {
+  await db.$executeRaw`
+    UPDATE run_signals SET delivered_at = NULL, due_at = clock_ms()
+    WHERE run_id = ${runId} AND kind = 'decision' AND delivered_at IS NOT NULL`;
+}

@@ -1,0 +1,274 @@
+// Wakes: the outbox. A wake is delivered by a guarded update before its workflow is started; a start that fails or
+// whose dispatcher dies is due again within seconds.
+//
+//   pending ──a place, gates, allowance, budget──▶ delivered ──claim──▶ claimed
+//      └──a gate is shut──▶ suppressed (final)
+
+import type { SuppressedReason } from '../../../workflows/contract';
+import { Prisma } from '../../generated/client';
+import { findOverBudget, isBudgeted, lockBudgets, type BudgetFacts } from '../eligibility/budgets';
+import { RoomDraft, WAKES_CHANNEL } from '../rooms/room-draft';
+import { GATE_FACTS, GATED_WAKES, NO_GATE_SHUT, shutGate, type GateFacts } from '../eligibility/gates';
+import { stageSuppressed } from '../rooms/messages';
+import { observe } from '../rooms/observations';
+import { inSqlTransaction, type Db, type DirectTx, type SqlTx } from '../db/transaction';
+
+/** A wake whose workflow is to be started. */
+export interface DeliveredWake {
+  readonly id: string;
+  readonly agentId: string;
+  readonly messageId: string;
+  readonly roomId: string;
+  readonly companyId: string;
+  /** W3C trace context of what caused it, or null where nobody traces. */
+  readonly traceparent: string | null;
+}
+
+interface DueWake extends DeliveredWake, Omit<GateFacts, 'allowance' | 'budgetUsedUp'>, BudgetFacts {
+  readonly state: 'pending' | 'delivered';
+}
+
+/** How long a dispatcher has for starting a workflow before the wake is due for another. */
+const START_LEASE_SECONDS = 5;
+
+/** How long after its start a wake that nobody claimed is looked at by the reconciler. */
+const UNCLAIMED_GRACE_SECONDS = 20;
+
+/** The class of the dispatchers' advisory lock, apart from that of budgets. */
+const DELIVERY_LOCK = 7_306_111;
+
+/** More than a company can have in flight: no cap. */
+const NO_CAP = 2_147_483_647;
+
+/**
+ * Delivers up to `limit` pending wakes and returns those whose workflow is to be started now, with those delivered
+ * earlier whose start was not acknowledged in time.
+ *
+ * A company has at most `companyLimit` runs in flight (delivered and not ended); its other wakes stay pending until one
+ * ends. Companies take turns, the one with the fewest in flight first, so that a wake waits for its own company's only.
+ * Gates are checked, the allowance is spent, budgets are reserved and `delivered` is written in one transaction, before
+ * anything is started; each wake is leased to this caller for a few seconds.
+ */
+export async function deliverWakes(db: Db, limit: number, companyLimit: number = NO_CAP): Promise<DeliveredWake[]> {
+  const due = await leaseUsual(db, limit, companyLimit);
+  const leased = due.filter((wake) => wake.leased);
+  if (leased.length === due.length) return leased;
+  return [...leased, ...(await settle(db, limit, companyLimit))];
+}
+
+// Dispatchers deliver one after the other, for a few milliseconds: two that count at the same time would both fill the same
+// places, and choose the same wakes. Sent together with the statement that counts, which so reads what the one before has
+// committed.
+function waitForTurn(tx: DirectTx): void {
+  void tx.$ahead`SELECT pg_advisory_xact_lock(${DELIVERY_LOCK}::int, 0)`;
+}
+
+// Nearly always every gate is open, no budget counts, and the rooms can pay. Then one trip is all there is. Where one wake is
+// not usual, none is leased here: an older one that costs a budget goes before a younger one that does not.
+async function leaseUsual(db: Db, limit: number, companyLimit: number): Promise<(DueWake & { leased: boolean })[]> {
+  const { rows } = await inSqlTransaction(db, async (tx) => {
+    waitForTurn(tx);
+    return tx.$ahead<DueWake & { leased: boolean }>`
+      WITH RECURSIVE ${dueWakes(limit, companyLimit)}, wanted AS (
+        SELECT id, "roomId" AS room_id, NULL::bigint AS reserve,
+               row_number() OVER (PARTITION BY "roomId" ORDER BY turn, due_at) AS place
+        FROM due WHERE state = 'pending' AND (SELECT every(usual) FROM due WHERE state = 'pending')
+      ), again AS (SELECT id FROM due WHERE state = 'delivered'),
+      ${leasing(null)}
+      SELECT due.*, leased.id IS NOT NULL AS leased FROM due LEFT JOIN leased ON leased.id = due.id
+      ORDER BY due.turn, due.due_at`;
+  });
+  return rows;
+}
+
+/** What is due where not all of it is usual: leases those that may be started, and suppresses the others. */
+async function settle(db: Db, limit: number, companyLimit: number): Promise<DueWake[]> {
+  return inSqlTransaction(db, async (tx) => {
+    waitForTurn(tx);
+    const due = await tx.$queryRaw<DueWake[]>`
+      WITH RECURSIVE ${dueWakes(limit, companyLimit)} SELECT * FROM due ORDER BY turn, due_at`;
+    if (due.length === 0) return [];
+    const pending = due.filter((wake) => wake.state === 'pending');
+    const suppressed = pending.flatMap((wake): Suppressed[] => {
+      const reason = shutGate({ ...wake, allowance: 1, budgetUsedUp: false });
+      return reason === null ? [] : [{ ...wake, reason }];
+    });
+    const open = pending.filter((wake) => !suppressed.some((shut) => shut.id === wake.id));
+    const budgeted = open.filter(isBudgeted);
+    const today = budgeted.length > 0 ? await lockBudgets(tx, budgeted) : null;
+    // Suppressing writes into rooms too: all of them are then locked at once, in the one order, before any is written to.
+    const allowances = suppressed.length > 0 || today !== null ? await lockRooms(tx, pending) : null;
+    const over = today && allowances ? findOverBudget(open, allowances, today) : null;
+    const within = over ? open.filter((wake) => !over.has(wake.id)) : open;
+    const again = due.filter((wake) => wake.state === 'delivered');
+    const leased = await leaseThese(tx, within, again, today?.day ?? null);
+    const unpaid = open.filter((wake) => !leased.has(wake.id));
+    await suppressWakes(tx, [
+      ...suppressed,
+      ...unpaid.map((wake) => ({ ...wake, reason: over?.has(wake.id) ? ('budget' as const) : ('allowance' as const) })),
+    ]);
+    return due.filter((wake) => leased.has(wake.id));
+  });
+}
+
+/** Notes that Temporal acknowledged these starts; already-started counts. */
+export async function markStarted(db: Db, wakeIds: readonly string[]): Promise<void> {
+  await db.$executeRaw`
+    UPDATE wakes SET started_at = clock_ms(),
+                     due_at = clock_ms() + make_interval(secs => ${UNCLAIMED_GRACE_SECONDS})
+    WHERE id = ANY(${[...wakeIds]}::text[]) AND started_at IS NULL`;
+}
+
+/** Wakes started a while ago and not claimed, each leased to this caller for the reconciler's next look. */
+export async function takeUnclaimedWakes(
+  db: Db,
+  limit: number,
+  leaseSeconds: number,
+): Promise<(DeliveredWake & { ageSeconds: number })[]> {
+  return db.$queryRaw<(DeliveredWake & { ageSeconds: number })[]>`
+    UPDATE wakes SET due_at = clock_ms() + make_interval(secs => ${leaseSeconds})
+    WHERE id IN (
+      SELECT id FROM wakes
+      WHERE state = 'delivered' AND started_at IS NOT NULL AND due_at <= clock_ms()
+      ORDER BY due_at LIMIT ${limit} FOR NO KEY UPDATE SKIP LOCKED
+    )
+    RETURNING id, agent_id AS "agentId", message_id AS "messageId", room_id AS "roomId", company_id AS "companyId",
+              traceparent, extract(epoch FROM clock_ms() - delivered_at)::float8 AS "ageSeconds"`;
+}
+
+/** Sends a delivered wake back to be started again: Temporal no longer knows its workflow. */
+export async function startAgain(db: Db, wakeId: string): Promise<void> {
+  await db.$executeRaw`
+    UPDATE wakes SET started_at = NULL, due_at = clock_ms() WHERE id = ${wakeId} AND state = 'delivered'`;
+}
+
+/** Seconds that the oldest wake has waited for its start and for its claim, for health. Null when none waits. */
+export async function oldestWaits(db: Db): Promise<{ pendingSeconds: number | null; unclaimedSeconds: number | null }> {
+  const [row] = await db.$queryRaw<{ pendingSeconds: number | null; unclaimedSeconds: number | null }[]>`
+    SELECT (SELECT extract(epoch FROM clock_ms() - min(created_at))::float8 FROM wakes WHERE state = 'pending')
+             AS "pendingSeconds",
+           (SELECT extract(epoch FROM clock_ms() - min(delivered_at))::float8 FROM wakes
+            WHERE state = 'delivered') AS "unclaimedSeconds"`;
+  return row ?? { pendingSeconds: null, unclaimedSeconds: null };
+}
+
+// The wakes of a pass, locked, as a list of CTEs that ends in `due`. Which companies have pending wakes is found by stepping
+// over the index, one look a company; how many runs each has in flight, by two counts of at most `companyLimit` rows. A
+// thousand wakes that wait for a place cost nothing here.
+function dueWakes(limit: number, companyLimit: number): Prisma.Sql {
+  return Prisma.sql`
+    waiting AS (
+      (SELECT company_id FROM wakes WHERE state = 'pending' ORDER BY company_id LIMIT 1)
+      UNION ALL
+      SELECT (SELECT w.company_id FROM wakes w WHERE w.state = 'pending' AND w.company_id > waiting.company_id
+              ORDER BY w.company_id LIMIT 1)
+      FROM waiting WHERE waiting.company_id IS NOT NULL
+    ), flight AS MATERIALIZED (
+      SELECT company_id,
+             (SELECT count(*) FROM (SELECT FROM wakes d WHERE d.company_id = waiting.company_id AND d.state = 'delivered'
+                                    LIMIT ${companyLimit}::int) AS delivered)
+             + (SELECT count(*) FROM (SELECT FROM runs r WHERE r.company_id = waiting.company_id AND r.state = 'open'
+                                        AND r.parked_at IS NULL
+                                      LIMIT ${companyLimit}::int) AS open) AS runs
+      FROM waiting WHERE company_id IS NOT NULL
+    ), next AS MATERIALIZED (
+      SELECT w.id, flight.runs + w.place AS turn, w.due_at
+      FROM flight CROSS JOIN LATERAL (
+        SELECT p.id, p.due_at, row_number() OVER (ORDER BY p.due_at, p.id) AS place FROM (
+          SELECT id, due_at FROM wakes
+          WHERE state = 'pending' AND company_id = flight.company_id AND due_at <= clock_ms()
+          ORDER BY due_at, id LIMIT least(greatest(${companyLimit}::int - flight.runs, 0), ${limit}::int)) AS p
+      ) AS w
+      UNION ALL
+      SELECT id, 0, due_at FROM wakes
+      WHERE state = 'delivered' AND started_at IS NULL AND due_at <= clock_ms()
+      ORDER BY turn, due_at LIMIT ${limit}::int
+    ), due AS MATERIALIZED (
+      SELECT w.id, w.agent_id AS "agentId", w.message_id AS "messageId", w.room_id AS "roomId",
+             w.company_id AS "companyId", w.traceparent, w.state, w.hop, r.hop_limit AS "hopLimit", ${GATE_FACTS},
+             a.tokens_per_day AS "agentTokensPerDay", c.tokens_per_day AS "companyTokensPerDay",
+             a.tokens_per_run AS "tokensPerRun",
+             -- Nothing that \`shutGate\` or a budget could have to say; what its room can pay is seen when it is paid.
+             (${NO_GATE_SHUT} AND w.hop <= r.hop_limit AND a.tokens_per_day IS NULL AND c.tokens_per_day IS NULL) AS usual,
+             next.turn, next.due_at
+      FROM next JOIN (${GATED_WAKES}) ON w.id = next.id
+      WHERE (w.state = 'pending' OR w.state = 'delivered') AND w.started_at IS NULL
+      ORDER BY next.turn, next.due_at
+      FOR NO KEY UPDATE OF w SKIP LOCKED
+    )`;
+}
+
+type Suppressed = DueWake & { reason: SuppressedReason };
+
+// The lease, as a list of CTEs that ends in `leased`: of the wakes to start, by `wanted` and `again`. The rooms' rows are
+// locked in one order; under that lock each room's allowance is spent for as many of its wakes, oldest first, as it still
+// pays for, and those of them that have a budget reserve of it on `day`.
+function leasing(day: string | null): Prisma.Sql {
+  return Prisma.sql`
+    locked AS (
+      SELECT id, run_allowance FROM rooms WHERE id IN (SELECT room_id FROM wanted) ORDER BY id FOR NO KEY UPDATE
+    ), paid AS (
+      SELECT w.id, w.room_id, w.reserve FROM wanted w JOIN locked r ON r.id = w.room_id
+      WHERE w.place <= r.run_allowance
+    ), reserved AS (
+      INSERT INTO token_reservations (agent_id, message_id, company_id, day, reserved)
+      SELECT w.agent_id, w.message_id, w.company_id, ${day}::date, p.reserve
+      FROM paid p JOIN wakes w ON w.id = p.id WHERE p.reserve IS NOT NULL
+    ), spent AS (
+      UPDATE rooms SET run_allowance = run_allowance - p.n
+      FROM (SELECT room_id, count(*)::int AS n FROM paid GROUP BY room_id) p WHERE rooms.id = p.room_id
+    ), leased AS (
+      UPDATE wakes SET state = 'delivered', delivered_at = coalesce(delivered_at, clock_ms()),
+                       due_at = clock_ms() + make_interval(secs => ${START_LEASE_SECONDS})
+      WHERE id IN (SELECT id FROM paid UNION ALL SELECT id FROM again)
+      RETURNING id
+    )`;
+}
+
+/** Leases these wakes and returns the ids of those to start: as many as their rooms pay for. */
+async function leaseThese(
+  tx: SqlTx,
+  open: readonly DueWake[],
+  again: readonly DueWake[],
+  day: string | null,
+): Promise<Set<string>> {
+  const wanted = open.map((wake, n) => ({
+    id: wake.id,
+    room_id: wake.roomId,
+    n,
+    ...(isBudgeted(wake) && { reserve: wake.tokensPerRun }),
+  }));
+  const leased = await tx.$queryRaw<{ id: string }[]>`
+    WITH wanted AS (
+      SELECT id, room_id, reserve, row_number() OVER (PARTITION BY room_id ORDER BY n) AS place
+      FROM jsonb_to_recordset(${JSON.stringify(wanted)}::jsonb) AS x(id text, room_id text, n int, reserve bigint)
+    ), again AS (SELECT unnest(${again.map((wake) => wake.id)}::text[]) AS id),
+    ${leasing(day)}
+    SELECT id FROM leased`;
+  return new Set(leased.map((row) => row.id));
+}
+
+// Locks the rooms of these wakes in the one order, and returns the allowance that each has left.
+async function lockRooms(tx: SqlTx, wakes: readonly DueWake[]): Promise<Map<string, number>> {
+  const rooms = await tx.$queryRaw<{ id: string; allowance: number }[]>`
+    SELECT id, run_allowance AS allowance FROM rooms WHERE id = ANY(${wakes.map((wake) => wake.roomId)}::text[])
+    ORDER BY id FOR NO KEY UPDATE`;
+  return new Map(rooms.map((room) => [room.id, room.allowance]));
+}
+
+async function suppressWakes(tx: SqlTx, suppressed: readonly Suppressed[]): Promise<void> {
+  if (suppressed.length === 0) return;
+  const rows = JSON.stringify(suppressed.map(({ id, reason }) => ({ id, reason })));
+  // These took their company's places of this pass and use none: dispatchers look again at once for those behind them.
+  await tx.$executeRaw`
+    UPDATE wakes SET state = 'suppressed', reason = x.reason
+    FROM jsonb_to_recordset(${rows}::jsonb) AS x(id text, reason text) WHERE wakes.id = x.id
+    RETURNING pg_notify(${WAKES_CHANNEL}, '')::text`;
+  const rooms = [...new Set(suppressed.map((wake) => wake.roomId))].sort();
+  for (const roomId of rooms) {
+    const draft = new RoomDraft(roomId);
+    for (const wake of suppressed) if (wake.roomId === roomId) stageSuppressed(draft, wake);
+    await draft.append(tx);
+  }
+  for (const { reason } of suppressed) observe({ kind: 'wake_suppressed', reason });
+}

@@ -1,0 +1,37 @@
+// Takes the README's pictures of the console: `npm run screenshots`. Needs a Chromium, and is no test of anything.
+
+import { join } from 'node:path';
+import { findChromium, launchChromium } from './chromium';
+import { openConsole } from './console';
+import { tellStory } from './console-story';
+import { PROJECT_ROOT } from '../../worker/local/project-root';
+
+const FOLDER = join(PROJECT_ROOT, 'docs', 'images', 'console');
+
+const PICTURES = [
+  { name: 'room', colorScheme: 'light', viewport: { width: 1200, height: 900 } },
+  { name: 'held-action', colorScheme: 'light', viewport: { width: 1000, height: 760 } },
+  { name: 'run', colorScheme: 'dark', viewport: { width: 1200, height: 900 } },
+  { name: 'usage', colorScheme: 'dark', viewport: { width: 1000, height: 800 } },
+] as const;
+
+test('the console, as the README shows it', async () => {
+  const path = findChromium();
+  if (path === null) throw new Error('no Chromium on this machine: CHROMIUM_PATH names one');
+  const ground = await openConsole();
+  const story = await tellStory(ground);
+  const browser = await launchChromium(path);
+  for (const { name, ...look } of PICTURES) {
+    const context = await browser.newContext({ ...look, timezoneId: 'UTC', locale: 'en-GB' });
+    const page = await context.newPage();
+    await page.goto(`${ground.url}/console`);
+    await page.getByLabel('Your key').fill(story.token);
+    await page.getByRole('button', { name: 'Sign in' }).click();
+    await page.waitForURL('**/console/rooms');
+    await page.goto(ground.url + story.pages[name]);
+    await page.screenshot({ path: join(FOLDER, `${name}.png`) });
+    await context.close();
+  }
+  await browser.close();
+  await ground.close();
+});

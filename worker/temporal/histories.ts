@@ -1,0 +1,115 @@
+// The one reader of histories: what Temporal still knows of a run's execution, or why it can't be asked. It reads and
+// sends no command.
+
+import { Client, WorkflowNotFoundError, type Connection, type WorkflowExecutionDescription } from '@temporalio/client';
+import type { DataConverter } from '@temporalio/common';
+import type { History } from '@temporalio/common/lib/proto-utils';
+import type { TimelineEntry } from '../../prisma/store/runs/timeline';
+import { openLazily } from './connection';
+import { loadedConverter } from './data-converter';
+import { explainTemporalFailure } from './failure';
+import { historyEntries, sayFailure, timeOf } from './history-entries';
+import type { TemporalSettings } from './settings';
+
+/** A person waits for the answer, and the ledger alone is an answer too. */
+const ANSWER_WITHIN_MS = 4_000;
+/** More copies of one execution than any operator makes. */
+const COPIES = 20;
+
+export interface Execution {
+  readonly workflowId: string;
+  /** Null where no execution ever held the claim: the newest is read. */
+  readonly temporalRunId: string | null;
+}
+
+export type HistoryReading =
+  | { readonly state: 'read'; readonly events: number; readonly history: History; readonly entries: TimelineEntry[] }
+  /** Retention, deletion, another cluster. */
+  | { readonly state: 'forgotten' }
+  /** `why` is for whoever runs the deployment. */
+  | { readonly state: 'unreachable'; readonly why: string }
+  | { readonly state: 'not_configured' };
+
+export interface RunHistories {
+  /** Never throws: what can't be read has its own answer. */
+  read(execution: Execution): Promise<HistoryReading>;
+  close(): Promise<void>;
+}
+
+/** Nobody to ask: every timeline is from the ledger alone. */
+export const NO_HISTORIES: RunHistories = {
+  read: () => Promise.resolve({ state: 'not_configured' }),
+  close: () => Promise.resolve(),
+};
+
+/** Reads histories through a connection of its own, which opens when it is first needed. */
+export function openHistories(settings: TemporalSettings, converter: DataConverter | undefined): RunHistories {
+  const connection = openLazily(settings);
+  const client = new Client({
+    connection,
+    namespace: settings.namespace,
+    ...(converter === undefined ? {} : { dataConverter: converter }),
+  });
+  const read = async (execution: Execution): Promise<HistoryReading> => {
+    const handle = client.workflow.getHandle(execution.workflowId, execution.temporalRunId ?? undefined);
+    // First, because it tells a workflow that is not there from a namespace that is not; fetching a history does not.
+    const pending = pendingAttempts(await handle.describe());
+    const history = await handle.fetchHistory();
+    const entries = await historyEntries(loadedConverter(converter), history);
+    const copies = await otherExecutions(client, execution);
+    return {
+      state: 'read',
+      events: history.events?.length ?? 0,
+      history,
+      entries: [...entries, ...pending, ...copies],
+    };
+  };
+  return {
+    read: async (execution) => {
+      try {
+        return await within(connection, () => read(execution));
+      } catch (error) {
+        if (error instanceof WorkflowNotFoundError) return { state: 'forgotten' };
+        return { state: 'unreachable', why: explainTemporalFailure(settings, error).message };
+      }
+    },
+    close: () => connection.close(),
+  };
+}
+
+function within<T>(connection: Connection, work: () => Promise<T>): Promise<T> {
+  return connection.withDeadline(Date.now() + ANSWER_WITHIN_MS, work);
+}
+
+/** Attempts that are under way or waited for: a history gets them only when they end. */
+function pendingAttempts({ raw }: WorkflowExecutionDescription): TimelineEntry[] {
+  return (raw.pendingActivities ?? []).map((pending) => {
+    const before = pending.lastFailure ? `; the last one: ${sayFailure(pending.lastFailure)}` : '';
+    const activity = pending.activityType?.name ?? 'an activity';
+    const attempt = pending.attempt ?? 1;
+    return {
+      at: timeOf(pending.lastStartedTime ?? pending.scheduledTime),
+      source: 'temporal',
+      kind: 'attempt',
+      says: `${activity}: attempt ${attempt} is not over yet${before}`,
+      facts: { activity, attempt },
+    };
+  });
+}
+
+/** Copies that somebody made with a reset, or starts after the first was forgotten. Each met the claim or the fence. */
+async function otherExecutions(client: Client, { workflowId, temporalRunId }: Execution): Promise<TimelineEntry[]> {
+  if (temporalRunId === null) return [];
+  const entries: TimelineEntry[] = [];
+  for await (const other of client.workflow.list({ query: `WorkflowId = '${workflowId}'`, pageSize: COPIES })) {
+    if (other.runId === temporalRunId) continue;
+    const common = { source: 'temporal', kind: 'execution' } as const;
+    const facts = { temporal_run: other.runId, ended: 0 };
+    entries.push({ ...common, at: other.startTime, says: `another execution, ${other.runId}, is started`, facts });
+    const status = other.status.name.toLowerCase();
+    const ended = { ...common, says: `${other.runId} ends: ${status}`, facts: { ...facts, ended: 1 } };
+    if (other.closeTime) entries.push({ ...ended, at: other.closeTime });
+    if (entries.length >= 2 * COPIES) break;
+  }
+  return entries;
+}
