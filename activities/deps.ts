@@ -2,14 +2,14 @@
 
 import { activityInfo } from '@temporalio/activity';
 import type { SecretBox } from '../workflows/policy/secret-box';
-import type { Execution } from '../prisma/store/runs/claims';
-import type { Db } from '../prisma/store/db/transaction';
+import type { Execution } from '../prisma/store/runs/locked-run';
+import type { Database } from '../prisma/store/db/database';
 import type { RunTimeouts } from '../workflows/contract';
 import type { FailureLog } from './failure';
 import type { requestReply } from './model/provider';
 
 export interface ActivityDeps {
-  readonly db: Db;
+  readonly db: Database;
   readonly secretBox: SecretBox;
   readonly requestReply: typeof requestReply;
   readonly timeouts: RunTimeouts;

@@ -2,7 +2,7 @@
 
 import { ApplicationFailure, CancelledFailure, CompleteAsyncError } from '@temporalio/activity';
 import { Fenced, Transient } from '../prisma/store/db/errors';
-import { sqlStateOf } from '../prisma/store/db/transaction';
+import { sqlStateOf } from '../prisma/store/db/sql-errors';
 import { FAILURE } from '../workflows/contract';
 
 /** Writes what the history may not hold to the worker's log. */

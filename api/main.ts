@@ -28,7 +28,7 @@ async function main(): Promise<void> {
   const histories = await historiesOf(process.env);
   const tracing = config.tracing ? loadTracing().startTracing('durable-room-api') : undefined;
   const database = await connectDatabase(config.databaseUrl, { ...config, applicationName: 'durable-room api' });
-  const db = database.prisma;
+  const db = database;
   const operatorKey = await ensureOperatorKey(db, config.operatorKey);
 
   const metrics = config.metricsPort === undefined ? undefined : createApiMetrics();

@@ -4,8 +4,10 @@
 import type { Express, Request, RequestHandler, Response } from 'express';
 import { z } from 'zod';
 import { isId } from '../prisma/store/db/ids';
-import { inSqlTransaction, inStatement, inTransaction, type Reader, type SqlTx } from '../prisma/store/db/transaction';
+import { inStatement } from '../prisma/store/db/sql-errors';
+import type { SqlTx } from '../prisma/store/db/transaction';
 import { appendAudit } from '../prisma/store/access/audit';
+import type { KeyedRequest } from '../prisma/store/access/stored-answers';
 import { actorOf, assertMay } from './callers';
 import { carryOutOnce, keyedRequestOf } from './idempotency';
 import { readQuery } from './input-checks';
@@ -61,13 +63,7 @@ function handler(deps: ApiDeps, streams: Streams, route: Route): RequestHandler 
       return;
     }
     const keyed = route.method === 'post' ? keyedRequestOf(req, caller.keyId, given, asked) : null;
-    const write = (tx: SqlTx): Promise<Answer> => {
-      const handle = (): Promise<Answer> => carryOut(tx, route, call);
-      return keyed === null || route.repeatable === true
-        ? handle()
-        : carryOutOnce(tx, keyed, route.success.body, handle);
-    };
-    send(res, await perform(deps, route, write));
+    send(res, await perform(deps, route, call, keyed));
   };
 }
 
@@ -82,23 +78,35 @@ function bodyOf({ body }: Route, req: Request): { given: unknown; body: unknown 
   return { given, body: parseBody(body, given) };
 }
 
-async function carryOut(tx: SqlTx, route: Route, call: Parameters<Route['handle']>[1]): Promise<Answer> {
-  const answer = await route.handle(tx as Reader, call);
-  if (route.audit !== null && answer.repeated !== true) {
-    await appendAudit(tx, actorOf(call.caller), route.audit(call, (answer.body ?? {}) as Answered));
+type RouteCall = Parameters<Route['handle']>[1];
+
+async function perform({ db }: ApiDeps, route: Route, call: RouteCall, keyed: KeyedRequest | null): Promise<Answer> {
+  switch (route.transaction) {
+    case 'none':
+      return inStatement(route.handle(db, call));
+    case 'prisma':
+      return db.transaction((tx) => writeOnce(tx, route, call, keyed, () => route.handle(tx, call)));
+    case 'sql':
+      return db.sqlTransaction((tx) => writeOnce(tx, route, call, keyed, () => route.handle(tx, call)));
   }
-  return answer;
 }
 
-function perform({ db }: ApiDeps, { transaction }: Route, work: (tx: SqlTx) => Promise<Answer>): Promise<Answer> {
-  switch (transaction) {
-    case 'none':
-      return inStatement(work(db));
-    case 'prisma':
-      return inTransaction(db, work);
-    case 'sql':
-      return inSqlTransaction(db, work);
-  }
+/** Runs a write with its audit entry, once under its idempotency key if it has one. */
+async function writeOnce(
+  tx: SqlTx,
+  route: Route,
+  call: RouteCall,
+  keyed: KeyedRequest | null,
+  handle: () => Promise<Answer>,
+): Promise<Answer> {
+  const write = async (): Promise<Answer> => {
+    const answer = await handle();
+    if (route.audit !== null && answer.repeated !== true) {
+      await appendAudit(tx, actorOf(call.caller), route.audit(call, (answer.body ?? {}) as Answered));
+    }
+    return answer;
+  };
+  return keyed === null || route.repeatable === true ? write() : carryOutOnce(tx, keyed, route.success.body, write);
 }
 
 /** HEAD asks what GET would answer, and a stream has no end to answer with. */

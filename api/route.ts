@@ -7,7 +7,8 @@ import type { PriceTable } from '../workflows/policy/prices';
 import type { SecretBox } from '../workflows/policy/secret-box';
 import type { AuditRecord } from '../prisma/store/access/audit';
 import type { IdPrefix } from '../prisma/store/db/ids';
-import type { Db, Reader, SqlTx, Tx } from '../prisma/store/db/transaction';
+import type { Database } from '../prisma/store/db/database';
+import type { Reader, SqlTx, Tx } from '../prisma/store/db/transaction';
 import type { RunHistories } from '../worker/temporal/histories';
 import type { CallerFor, Who } from './callers';
 import type { OnRequest } from './middleware/request-reports';
@@ -16,7 +17,7 @@ import type { Streams, StreamSource } from './streams';
 import type { Upload } from './middleware/upload-body';
 
 export interface ApiDeps {
-  readonly db: Db;
+  readonly db: Database;
   readonly secretBox: SecretBox;
   /** Name to base URL, as the operator configured them. */
   readonly providers: ReadonlyMap<string, string>;
@@ -113,10 +114,17 @@ export interface Success {
   readonly body: z.ZodType;
 }
 
-/** What the handler's writes run in. `sql`: a transaction that takes the store's own SQL only, at a fraction of the cost. */
-export type Transaction = 'none' | 'prisma' | 'sql';
+type Handle<X> = (tx: X, call: Call<string, Who, unknown, unknown>) => Promise<Answer>;
 
-export interface Route {
+/** What the handler runs in. `sql`: a transaction that takes the store's own SQL only, at a fraction of the cost. */
+type Handled =
+  | { readonly transaction: 'none'; readonly handle: Handle<Reader> }
+  | { readonly transaction: 'prisma'; readonly handle: Handle<Tx> }
+  | { readonly transaction: 'sql'; readonly handle: Handle<SqlTx> };
+
+export type Route = RouteBase & Handled;
+
+interface RouteBase {
   readonly method: 'get' | 'post' | 'patch' | 'delete';
   readonly path: string;
   readonly who: Who;
@@ -128,11 +136,8 @@ export interface Route {
   readonly success: Success;
   /** Problems beyond those that every route of its kind may answer with. */
   readonly problems: readonly ProblemCode[];
-  readonly transaction: Transaction;
   /** A POST that done twice is done once by itself. Its answer is not kept: an `Idempotency-Key` changes nothing. */
   readonly repeatable?: boolean;
-  /** In one transaction: a write and all that must stand or fall with it. */
-  readonly handle: (reader: Reader, call: Call<string, Who, unknown, unknown>) => Promise<Answer>;
   /** What the audit says of it, in the same transaction. Null: it belongs to the room's feed, or is only a read. */
   readonly audit: Audit<string, Who, unknown> | null;
   /** What it streams to whoever accepts `text/event-stream`. */
@@ -186,7 +191,7 @@ export function readRoute<const P extends string, W extends Who, Q extends z.Zod
     problems: route.problems ?? [],
     transaction: 'none',
     audit: null,
-    handle: route.handle as Route['handle'],
+    handle: route.handle as Handle<Reader>,
     ...(stream && { stream: stream as NonNullable<Route['stream']> }),
   };
 }
@@ -211,28 +216,23 @@ interface Write<P extends string, W extends Who, B extends z.ZodType, T> {
 export function writeRoute<const P extends string, W extends Who, B extends z.ZodType = typeof noBody>(
   route: Write<P, W, B, Tx>,
 ): Route {
-  return written(route, 'prisma');
+  return { ...written(route), transaction: 'prisma', handle: route.handle as Handle<Tx> };
 }
 
 /** As `writeRoute`, for the hot path: `handle` sends SQL of the store's own and nothing else. */
 export function sqlWriteRoute<const P extends string, W extends Who, B extends z.ZodType = typeof noBody>(
   route: Write<P, W, B, SqlTx>,
 ): Route {
-  return written(route, 'sql');
+  return { ...written(route), transaction: 'sql', handle: route.handle as Handle<SqlTx> };
 }
 
-function written<P extends string, W extends Who, B extends z.ZodType, T>(
-  route: Write<P, W, B, T>,
-  transaction: Transaction,
-): Route {
+function written<P extends string, W extends Who, B extends z.ZodType, T>(route: Write<P, W, B, T>): RouteBase {
   return {
     ...route,
     body: route.body ?? noBody,
     query: noQuery,
     problems: route.problems ?? [],
-    transaction,
-    audit: route.audit as Route['audit'],
-    handle: route.handle as unknown as Route['handle'],
+    audit: route.audit as RouteBase['audit'],
   };
 }
 
@@ -252,6 +252,6 @@ export function uploadRoute<const P extends string, W extends Who, Q extends z.Z
     problems: [],
     transaction: 'prisma',
     audit: null,
-    handle: route.handle as Route['handle'],
+    handle: route.handle as Handle<Tx>,
   };
 }

@@ -5,7 +5,9 @@ import type { Request, Response } from 'express';
 import { listenTo, type ChannelListener } from '../prisma/channel-listener';
 import { NotFound, Transient } from '../prisma/store/db/errors';
 import { ROOMS_CHANNEL } from '../prisma/store/db/notifications';
-import { inStatement, type Db, type Reader } from '../prisma/store/db/transaction';
+import type { Database } from '../prisma/store/db/database';
+import { inStatement } from '../prisma/store/db/sql-errors';
+import type { Reader } from '../prisma/store/db/transaction';
 import type { Caller } from './callers';
 import { isSeq } from './cursors';
 import { Problem } from './problems';
@@ -67,7 +69,7 @@ interface Stream {
 
 /** `databaseUrl`: where to listen for hints. Without it, streams only poll. */
 export function createStreams(
-  { db, databaseUrl, onLost }: { db: Db; databaseUrl?: string; onLost?: (reason: string) => void },
+  { db, databaseUrl, onLost }: { db: Database; databaseUrl?: string; onLost?: (reason: string) => void },
   settings: StreamSettings = STREAM_SETTINGS,
 ): Streams {
   const open = new Set<Stream>();

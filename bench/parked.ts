@@ -6,7 +6,6 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { connectDatabase } from '../prisma/client';
 import { decideHeldAction } from '../prisma/store/runs/held-actions/decide';
-import { inTransaction } from '../prisma/store/db/transaction';
 import { wakeWorkflowId } from '../workflows/contract';
 import type { Ground } from './ground';
 import type { BenchProcess } from './processes';
@@ -185,13 +184,13 @@ async function decideAll(ground: Ground): Promise<void> {
     applicationName: 'durable-room-bench',
   });
   try {
-    const db = database.prisma;
+    const db = database;
     const held = await db.heldAction.findMany({ where: { state: 'held' } });
     const decideNext = async (): Promise<void> => {
       for (let action = held.pop(); action !== undefined; action = held.pop()) {
         const { id, sha256: hash, companyId } = action;
         const by = { keyId: 'key', name: 'Ada', companyId };
-        await inTransaction(db, (tx) => decideHeldAction(tx, by, id, { decision: 'approve', hash }));
+        await db.transaction((tx) => decideHeldAction(tx, by, id, { decision: 'approve', hash }));
       }
     };
     await Promise.all(Array.from({ length: poolSize }, decideNext));

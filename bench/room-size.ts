@@ -14,7 +14,6 @@ import { newId } from '../prisma/store/db/ids';
 import { createKey } from '../prisma/store/access/keys';
 import { readRoom } from '../prisma/store/runs/relevance';
 import { addToRoster, PRESETS } from '../prisma/store/rooms/roster';
-import { inSqlTransaction } from '../prisma/store/db/transaction';
 import { fillRoom, type RoomSize } from '../test/support/large-room';
 import type { Ground } from './ground';
 import type { Progress } from './progress';
@@ -99,19 +98,13 @@ export async function measureRoomSize(
   return { small: SMALL, large, fill_seconds: round(fillSeconds), reads: measured };
 }
 
-async function makeRoom(
-  ground: Ground,
-  { prisma: db }: Database,
-  companyId: string,
-  slug: string,
-  size: RoomSize,
-): Promise<Room> {
+async function makeRoom(ground: Ground, db: Database, companyId: string, slug: string, size: RoomSize): Promise<Room> {
   const id = newId('room');
   await db.room.create({ data: { id, slug, name: slug, hostCompanyId: companyId } });
   await db.roomMember.create({ data: { roomId: id, companyId, role: 'host' } });
   const agent = { id: newId('agent'), slug: `scribe-${slug}`, name: `Scribe ${slug}` };
   await db.agent.create({ data: { ...agent, companyId, alwaysOn: false, instructions: 'Be brief.' } });
-  await db.$transaction((tx) => addToRoster(tx, { id }, agent, PRESETS.autonomous));
+  await db.transaction((tx) => addToRoster(tx, { id }, agent, PRESETS.autonomous));
   const client = await ground.connect(DATABASE);
   await client.query('SET synchronous_commit = off');
   await fillRoom(client, { id, companyId }, size);
@@ -119,18 +112,14 @@ async function makeRoom(
 }
 
 // As the first request of a run reads and renders, without what only a run has.
-async function readForRun({ prisma: db }: Database, room: Room): Promise<void> {
+async function readForRun(db: Database, room: Room): Promise<void> {
   const middle = await db.message.findFirstOrThrow({ where: { roomId: room.id, seq: room.size.messages } });
   const run = { roomId: room.id, agentId: room.agentId, companyId: room.companyId, messageId: middle.id };
-  renderContext(await inSqlTransaction(db, (tx) => readRoom(tx, run)));
+  renderContext(await db.sqlTransaction((tx) => readRoom(tx, run)));
 }
 
-async function serve(
-  ground: Ground,
-  { prisma: db }: Database,
-  companyId: string,
-): Promise<(path: string) => Promise<void>> {
-  const { token } = await db.$transaction((tx) => createKey(tx, { kind: 'service', name: 'reader', companyId }));
+async function serve(ground: Ground, db: Database, companyId: string): Promise<(path: string) => Promise<void>> {
+  const { token } = await db.transaction((tx) => createKey(tx, { kind: 'service', name: 'reader', companyId }));
   const app = createApp({
     db,
     secretBox: createSecretBox([{ id: 'bench', key: randomBytes(32) }]),

@@ -9,7 +9,7 @@ import { createKey } from '../prisma/store/access/keys';
 import { stageMessage } from '../prisma/store/rooms/messages';
 import { modelKeyBinding } from '../prisma/store/model-keys/model-keys';
 import { addToRoster, lockRoomForWrite, PRESETS } from '../prisma/store/rooms/roster';
-import { inTransaction, type Db } from '../prisma/store/db/transaction';
+import type { Database } from '../prisma/store/db/database';
 import type { Ground } from './ground';
 import { createPoster, type Poster } from './poster';
 
@@ -45,12 +45,12 @@ export async function createRoom(
     applicationName: 'durable-room-bench',
   });
   ground.atEnd(() => connected.close());
-  const db = connected.prisma;
+  const db = connected;
   const { companyId, roomId } = await seed(db, ground, company);
   const author: Author = { kind: 'person', id: newId('key'), name: 'Ada', companyId };
 
   const post = (count: number): Promise<string> =>
-    inTransaction(db, async (tx) => {
+    db.transaction(async (tx) => {
       const room = await lockRoomForWrite(tx, roomId, companyId);
       const draft = new RoomDraft(roomId);
       let last = '';
@@ -64,7 +64,7 @@ export async function createRoom(
 
   const poster = async (): Promise<Poster | null> => {
     if (apiUrl === null) return null;
-    const { token } = await db.$transaction((tx) =>
+    const { token } = await db.transaction((tx) =>
       createKey(tx, { kind: 'person', role: 'member', name: 'Ada', companyId }),
     );
     const made = createPoster(apiUrl, roomId, token);
@@ -88,7 +88,7 @@ export async function createRoom(
   };
 }
 
-async function seed(db: Db, ground: Ground, company: string): Promise<{ companyId: string; roomId: string }> {
+async function seed(db: Database, ground: Ground, company: string): Promise<{ companyId: string; roomId: string }> {
   const companyId = newId('co');
   await db.company.create({ data: { id: companyId, slug: company, name: company } });
   const roomId = newId('room');
@@ -127,6 +127,6 @@ async function seed(db: Db, ground: Ground, company: string): Promise<{ companyI
       modelKeyId: keyId,
     },
   });
-  await db.$transaction((tx) => addToRoster(tx, { id: roomId }, agent, PRESETS.autonomous));
+  await db.transaction((tx) => addToRoster(tx, { id: roomId }, agent, PRESETS.autonomous));
   return { companyId, roomId };
 }

@@ -20,7 +20,7 @@ import {
 } from '../prisma/store/runs/model-requests';
 import { readRoom } from '../prisma/store/runs/relevance';
 import { lockOwnRunAndSurroundings } from '../prisma/store/runs/fence';
-import { inSqlTransaction, type DirectTx } from '../prisma/store/db/transaction';
+import type { PipelineTx } from '../prisma/store/db/transaction';
 import { declaredKinds, planSteps } from '../workflows/policy/steps';
 
 /** The bench's key is never refused. */
@@ -46,7 +46,7 @@ export function createSevenActivities(deps: ActivityDeps) {
     claimMessage: createClaimMessage(deps),
 
     readRoom: ({ run }: OfRun): Promise<void> =>
-      inSqlTransaction(db, async (tx) => {
+      db.sqlTransaction(async (tx) => {
         const { run: locked } = await fence(tx, run);
         const { context, manifest } = renderContext(await readRoom(tx, locked));
         await tx.$executeRaw`
@@ -63,7 +63,7 @@ export function createSevenActivities(deps: ActivityDeps) {
     },
 
     askModel: async ({ run }: OfRun): Promise<RequestResult> => {
-      const target = await inSqlTransaction(db, async (tx) => {
+      const target = await db.sqlTransaction(async (tx) => {
         const [row] = await tx.$queryRaw<Target[]>`
           SELECT a.model, k.id AS "keyId", k.base_url AS "baseUrl", k.sealed_secret AS "sealedSecret", r.context
           FROM runs r JOIN agents a ON a.id = r.agent_id JOIN model_keys k ON k.id = a.model_key_id
@@ -97,7 +97,7 @@ export function createSevenActivities(deps: ActivityDeps) {
     },
 
     postReply: ({ run }: OfRun): Promise<{ message: string }> =>
-      inSqlTransaction(db, async (tx) => {
+      db.sqlTransaction(async (tx) => {
         const { run: locked, around, done } = await fence(tx, run);
         const recorded = done.find((step) => step.key === 'reply');
         if (recorded?.effectId) return { message: recorded.effectId };
@@ -122,7 +122,7 @@ export function createSevenActivities(deps: ActivityDeps) {
   };
 }
 
-async function fence(tx: DirectTx, run: string) {
+async function fence(tx: PipelineTx, run: string) {
   const own = await lockOwnRunAndSurroundings(tx, currentExecution(), run);
   if (!own) throw new Fenced('not_mine');
   if (own.run.state === 'closed') throw new Fenced('closed');

@@ -9,7 +9,7 @@ import {
   type SecretBox,
 } from '../workflows/policy/secret-box';
 import { countSealed, listSealedOtherwise, replaceSealed, type SealedSecret } from './store/model-keys/key-rotation';
-import type { Db } from './store/db/transaction';
+import type { Database } from './store/db/database';
 
 /** Rows locked at once, for as long as one statement takes. */
 const BATCH = 100;
@@ -32,7 +32,7 @@ export interface RotationResult {
  * that can't be opened is named with the master key it wants, and the others are done.
  */
 export async function rotateMasterKeys(
-  db: Db,
+  db: Database,
   keys: readonly MasterKey[],
   { log, batch = BATCH, onBatch = async () => undefined }: RotationOptions,
 ): Promise<RotationResult> {

@@ -3,7 +3,7 @@
 import { context, propagation, ROOT_CONTEXT, trace } from '@opentelemetry/api';
 import { WorkflowExecutionAlreadyStartedError, type Client, type WorkflowClient } from '@temporalio/client';
 import { defineSearchAttributeKey, TypedSearchAttributes } from '@temporalio/common';
-import type { Db } from '../prisma/store/db/transaction';
+import type { Database } from '../prisma/store/db/database';
 import { deliverWakes, markStarted, type DeliveredWake } from '../prisma/store/runs/wakes';
 import { WORKFLOW_TYPE, wakeWorkflowId, type AgentRunInput } from '../workflows/contract';
 import { AGENT_ID, COMPANY_ID, ROOM_ID, RUN_STATE } from '../workflows/search-attributes';
@@ -23,7 +23,7 @@ const BATCH = 50;
 const WORKFLOW_TASK_TIMEOUT = '5s';
 
 export interface DispatcherDeps {
-  readonly db: Db;
+  readonly db: Database;
   readonly client: Client;
   readonly taskQueue: string;
   /** Most runs that one company has in flight; its other wakes wait. No cap where none is named. */
@@ -46,7 +46,7 @@ const NOTE_AFTER_MS = 1_000;
  * Notes acknowledged starts a second later, together: by then most are claimed, which notes them too, and a run's first
  * steps have the machine for themselves. What is never noted is started again, which Temporal refuses.
  */
-export function createAcknowledger(db: Db, onError: (error: unknown) => void) {
+export function createAcknowledger(db: Database, onError: (error: unknown) => void) {
   let ids: string[] = [];
   let timer: NodeJS.Timeout | undefined;
   const flush = async (): Promise<void> => {

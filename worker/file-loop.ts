@@ -2,11 +2,11 @@
 // over, and what a dead one held is taken up again when its lease is over.
 
 import { finishFile, isLastAttempt, refuseFile, releaseFile, takeFile } from '../prisma/store/files/parse-queue';
-import type { Db } from '../prisma/store/db/transaction';
+import type { Database } from '../prisma/store/db/database';
 import { parseInProcess, type ParserOptions } from './file-parser/parser-process';
 
 export interface FileLoopDeps extends ParserOptions {
-  readonly db: Db;
+  readonly db: Database;
   /** Told of every file that could not be read: its id and why, nothing of what it says. */
   readonly onUnreadable: (file: string, code: string) => void;
 }

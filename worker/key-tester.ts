@@ -4,7 +4,7 @@
 import { testModelKey, type KeyTestDeps } from '../activities/key-test';
 import type { SecretBoxError } from '../workflows/policy/secret-box';
 import { endKeyTest, giveUpKeyTest, takeKeyTests, type TakenKeyTest } from '../prisma/store/model-keys/key-tests';
-import type { Db } from '../prisma/store/db/transaction';
+import type { Database } from '../prisma/store/db/database';
 import { createLoop, type Loop } from './loop';
 
 /** How often it looks without a hint: a test is asked for by hand, and its hint is seldom lost. */
@@ -17,7 +17,7 @@ const AT_ONCE = 8;
 const LEASE_SECONDS = 60;
 
 export interface KeyTesterDeps extends KeyTestDeps {
-  readonly db: Db;
+  readonly db: Database;
   readonly leaseSeconds?: number;
   readonly pollMs?: number;
   readonly onUnopened: (keyId: string, error: SecretBoxError) => void;

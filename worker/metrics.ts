@@ -5,7 +5,7 @@ import { ApplicationFailure } from '@temporalio/activity';
 import { collectDefaultMetrics, Counter, Histogram, Registry } from 'prom-client';
 import type { Activities, ActivityDeps } from '../activities';
 import { countStore, gaugeStanding } from './telemetry/store-metrics';
-import type { Db } from '../prisma/store/db/transaction';
+import type { Database } from '../prisma/store/db/database';
 import { FAILURE, type ClaimResult } from '../workflows/contract';
 import type { DispatchPass } from './dispatcher';
 
@@ -23,7 +23,7 @@ export interface WorkerMetrics {
 /** From a claim in a millisecond to a model that takes its whole time. */
 const SECONDS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120];
 
-export function createWorkerMetrics(db: Db): WorkerMetrics {
+export function createWorkerMetrics(db: Database): WorkerMetrics {
   const registry = new Registry();
   const registers = [registry];
   collectDefaultMetrics({ register: registry });

@@ -8,7 +8,7 @@ import { CARRY_OUT_SECONDS, PARKED_LOOK_SECONDS } from '../prisma/store/runs/hel
 import { takeDueRuns, takeStrays, type DueRun } from '../prisma/store/runs/reconciliation';
 import { closeAsLost } from '../prisma/store/runs/fence';
 import { signalAgain } from '../prisma/store/runs/signals';
-import type { Db } from '../prisma/store/db/transaction';
+import type { Database } from '../prisma/store/db/database';
 import { startAgain, takeUnclaimedWakes, type DeliveredWake } from '../prisma/store/runs/wakes';
 import { WORKFLOW_TYPE, wakeWorkflowId } from '../workflows/contract';
 import { RECHECK_SIGNAL } from '../workflows/messages';
@@ -40,7 +40,7 @@ export const RECONCILER_TIMES: ReconcilerTimes = {
 };
 
 export interface ReconcilerDeps {
-  readonly db: Db;
+  readonly db: Database;
   readonly client: Client;
   readonly taskQueue: string;
   readonly timeLimitMs: number;

@@ -80,7 +80,7 @@ export async function startWorkerService(
     applicationName: 'durable-room-worker',
     ...databaseTimeouts(config.timeouts.stepMs),
   });
-  const db = database.prisma;
+  const db = database;
   const metrics = createWorkerMetrics(db);
   const deps: ActivityDeps = {
     db,

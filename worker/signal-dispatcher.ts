@@ -3,14 +3,14 @@
 
 import { WorkflowNotFoundError, type Client } from '@temporalio/client';
 import { markDelivered, takeSignals, type RunSignal } from '../prisma/store/runs/signals';
-import type { Db } from '../prisma/store/db/transaction';
+import type { Database } from '../prisma/store/db/database';
 import { DECISION_SIGNAL, RECHECK_SIGNAL, type DecisionNotice } from '../workflows/messages';
 
 /** Signals taken in one pass: few enough to be sent well within the lease that the store gives them. */
 const BATCH = 100;
 
 export interface SignalDispatcherDeps {
-  readonly db: Db;
+  readonly db: Database;
   readonly client: Client;
   /** Told of a signal that Temporal did not take; it is repeated within seconds. */
   readonly onSignalFailed: (signal: RunSignal, error: unknown) => void;

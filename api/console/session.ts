@@ -6,7 +6,8 @@ import type { Request, Response } from 'express';
 import { z } from 'zod';
 import { SecretBoxError, type SecretBox } from '../../workflows/policy/secret-box';
 import { findKeyHolder } from '../../prisma/store/access/keys';
-import { inStatement, type Db } from '../../prisma/store/db/transaction';
+import type { Database } from '../../prisma/store/db/database';
+import { inStatement } from '../../prisma/store/db/sql-errors';
 import type { PersonCaller } from '../callers';
 import { CONSOLE } from './paths';
 
@@ -48,7 +49,7 @@ export type KeyCheck =
   | { readonly kind: 'refused'; readonly why: string };
 
 /** Whether somebody may sign in with this key. */
-export async function checkKey(db: Db, key: string): Promise<KeyCheck> {
+export async function checkKey(db: Database, key: string): Promise<KeyCheck> {
   const holder =
     /^[\x21-\x7e]+$/.test(key) && key.length <= KEY_LIMIT ? await inStatement(findKeyHolder(db, key)) : null;
   if (holder === null) return { kind: 'refused', why: 'This key is not known here, or it was revoked.' };

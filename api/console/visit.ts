@@ -4,7 +4,7 @@ import { randomUUID } from 'node:crypto';
 import express, { type Request, type RequestHandler, type Response } from 'express';
 import type { Logger } from 'pino';
 import type { SecretBox } from '../../workflows/policy/secret-box';
-import type { Db } from '../../prisma/store/db/transaction';
+import type { Database } from '../../prisma/store/db/database';
 import type { Door } from '../mcp/door';
 import { localsOf } from '../middleware/request-log';
 import { Problem } from '../problems';
@@ -16,7 +16,7 @@ import { checkKey, endSession, isOwnForm, readSession, type SignedIn } from './s
 
 /** What a page may know of the process that serves it. */
 export interface ConsoleDeps {
-  readonly db: Db;
+  readonly db: Database;
   readonly secretBox: SecretBox;
   readonly log: Logger;
   /** Of the Temporal Web UI, for links to a run. */

@@ -2,7 +2,8 @@
 
 import type { RequestHandler, Response } from 'express';
 import { findKeyHolder } from '../../prisma/store/access/keys';
-import { inStatement, type Db } from '../../prisma/store/db/transaction';
+import type { Database } from '../../prisma/store/db/database';
+import { inStatement } from '../../prisma/store/db/sql-errors';
 import type { Caller } from '../callers';
 import { Problem } from '../problems';
 import { localsOf } from './request-log';
@@ -11,7 +12,7 @@ import { localsOf } from './request-log';
 const TOKEN_LIMIT = 512;
 
 /** Answers with 401, always the same, unless the request bears a live key; with 403 when its company is suspended. */
-export function authenticate(db: Db): RequestHandler {
+export function authenticate(db: Database): RequestHandler {
   return async (req, res, next) => {
     const token = bearerToken(req.get('authorization'));
     const holder = token === null ? null : await inStatement(findKeyHolder(db, token));

@@ -2,7 +2,7 @@
 
 import type { ErrorRequestHandler, RequestHandler } from 'express';
 import type { Logger } from 'pino';
-import { constraintOf, sqlStateOf } from '../../prisma/store/db/transaction';
+import { constraintOf, sqlStateOf } from '../../prisma/store/db/sql-errors';
 import { Problem, problemOf } from '../problems';
 import { localsOf } from './request-log';
 

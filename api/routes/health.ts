@@ -2,7 +2,7 @@
 
 import type { Express } from 'express';
 import { findMissingMigrations } from '../../prisma/store/reports/readiness';
-import { inStatement } from '../../prisma/store/db/transaction';
+import { inStatement } from '../../prisma/store/db/sql-errors';
 import { Problem } from '../problems';
 import { refuseMethod } from '../mounted-routes';
 import type { ApiDeps } from '../route';

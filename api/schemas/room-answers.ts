@@ -2,7 +2,7 @@
 // and what its neighbours may know.
 
 import { z } from 'zod';
-import type { RoomEventType } from '../../prisma/store/rooms/room-draft';
+import type { RoomEventType } from '../../prisma/store/rooms/room-event-types';
 import {
   ACTION_KINDS,
   DECISIONS,

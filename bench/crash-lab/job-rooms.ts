@@ -8,7 +8,7 @@ import { newId } from '../../prisma/store/db/ids';
 import { stageMessage } from '../../prisma/store/rooms/messages';
 import { modelKeyBinding } from '../../prisma/store/model-keys/model-keys';
 import { addToRoster, lockRoomForWrite, PRESETS } from '../../prisma/store/rooms/roster';
-import { inTransaction, type Db } from '../../prisma/store/db/transaction';
+import type { Database } from '../../prisma/store/db/database';
 import { RECORDS_TABLE } from './lab-activities';
 import type { LabJob } from './messages';
 import { isRoomWay, type Way } from './ways';
@@ -30,7 +30,7 @@ export interface RunFacts {
 }
 
 export interface JobRooms {
-  readonly db: Db;
+  readonly db: Database;
   /** A room with an agent of its own, which in ways 4 and 5 is always on. */
   open(): Promise<JobRoom>;
   /** A person's message for the room's agent; in ways 4 and 5 it wakes it. Returns the message's id. */
@@ -57,8 +57,8 @@ export async function openJobRooms(
     transactionTimeoutMs: 15_000,
     applicationName: 'durable-room-lab',
   });
-  const db = database.prisma;
-  if (way === 'record') await db.$executeRawUnsafe(RECORDS_TABLE);
+  const db = database;
+  if (way === 'record') await db.prisma.$executeRawUnsafe(RECORDS_TABLE);
   const companyId = newId('co');
   await db.company.create({ data: { id: companyId, slug: 'larkspur', name: 'Larkspur' } });
   const modelKeyId = newId('mk');
@@ -108,14 +108,14 @@ export async function openJobRooms(
           modelKeyId,
         },
       });
-      await db.$transaction(async (tx) => {
+      await db.transaction(async (tx) => {
         await addToRoster(tx, { id: roomId }, agent, PRESETS.autonomous);
         await addToRoster(tx, { id: roomId }, clerk, PRESETS.autonomous);
       });
       return { roomId, companyId, agentId: agent.id, agentName: name, slug: agent.slug };
     },
     post: ({ roomId, slug }, text) =>
-      inTransaction(db, async (tx) => {
+      db.transaction(async (tx) => {
         const room = await lockRoomForWrite(tx, roomId, companyId);
         const draft = new RoomDraft(roomId);
         const message = { author: person, text: `@${slug} ${text}`, mentions: [], hop: 0, runId: null, refersTo: null };

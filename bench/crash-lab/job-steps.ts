@@ -12,7 +12,8 @@ import { modelKeyBinding } from '../../prisma/store/model-keys/model-keys';
 import { readRoom } from '../../prisma/store/runs/relevance';
 import { lockRoomForWrite, type RoomForWrite } from '../../prisma/store/rooms/roster';
 import { stageTask } from '../../prisma/store/rooms/tasks';
-import { inStatement, inTransaction, type Tx } from '../../prisma/store/db/transaction';
+import { inStatement } from '../../prisma/store/db/sql-errors';
+import type { Tx } from '../../prisma/store/db/transaction';
 import type { LabContext, LabInput, LabReply } from './messages';
 import type { Effect } from './points';
 import { currentWorkflowId, watchRequests, type Pass } from './traps';
@@ -35,7 +36,7 @@ export function createJobSteps({ db, secretBox, requestReply }: ActivityDeps, pa
     job: LabInput,
     stage: (tx: Tx, draft: RoomDraft, room: RoomForWrite, author: Author) => Promise<unknown>,
   ): Promise<void> => {
-    await inTransaction(db, async (tx) => {
+    await db.transaction(async (tx) => {
       const room = await lockRoomForWrite(tx, job.roomId, job.companyId);
       const draft = new RoomDraft(job.roomId);
       await stage(tx, draft, room, { kind: 'agent', id: job.agentId, name: job.agentName, companyId: job.companyId });
@@ -47,7 +48,7 @@ export function createJobSteps({ db, secretBox, requestReply }: ActivityDeps, pa
 
   return {
     read: async (job: LabInput): Promise<LabContext> => {
-      const context = await inTransaction(db, async (tx) => {
+      const context = await db.transaction(async (tx) => {
         const view = await readRoom(tx, job);
         await pass('read:inside', currentWorkflowId());
         return renderContext(view).context;

@@ -1,7 +1,7 @@
 // The activities of ways 1 to 3. Each way wraps the same five steps in what it keeps of them.
 
 import type { ActivityDeps } from '../../activities';
-import { inTransaction, type Db } from '../../prisma/store/db/transaction';
+import type { Database } from '../../prisma/store/db/database';
 import { createJobSteps } from './job-steps';
 import type { LabContext, LabInput, LabReply } from './messages';
 import type { Point, Step } from './points';
@@ -92,13 +92,13 @@ export function createRecordActivities(deps: ActivityDeps, pass: Pass) {
 export const RECORDS_TABLE = `
   CREATE TABLE lab_records (job text NOT NULL, step text NOT NULL, value jsonb, PRIMARY KEY (job, step))`;
 
-async function findRecord<T>(db: Db, job: string, step: Step): Promise<T | undefined> {
+async function findRecord<T>(db: Database, job: string, step: Step): Promise<T | undefined> {
   const rows = await db.$queryRaw<{ value: T }[]>`SELECT value FROM lab_records WHERE job = ${job} AND step = ${step}`;
   return rows[0]?.value;
 }
 
-async function writeRecord(db: Db, job: string, step: Step, value: unknown): Promise<void> {
-  await inTransaction(db, async (tx) => {
+async function writeRecord(db: Database, job: string, step: Step, value: unknown): Promise<void> {
+  await db.transaction(async (tx) => {
     await tx.$executeRaw`
       INSERT INTO lab_records (job, step, value) VALUES (${job}, ${step}, ${JSON.stringify(value ?? null)}::jsonb)`;
   });

@@ -2,7 +2,8 @@
 
 import { Context } from '@temporalio/activity';
 import type { Activities, ActivityDeps } from '../../activities';
-import type { Db, Tx } from '../../prisma/store/db/transaction';
+import type { Database } from '../../prisma/store/db/database';
+import { InterceptedDatabase } from '../../test/support/intercepted-database';
 import type { Point, Step } from './points';
 import { currentWorkflowId, watchRequests, type Pass } from './traps';
 
@@ -31,27 +32,20 @@ export function watchDeps(deps: ActivityDeps, pass: Pass): ActivityDeps {
 }
 
 /** The first transaction of each activity is the step; a later one (storing the answer, counting) opens no window. */
-function watchTransactions(db: Db, pass: Pass): Db {
+function watchTransactions(db: Database, pass: Pass): Database {
   const begun = new WeakSet<Context>();
-  const transact = async <T>(work: (tx: Tx) => Promise<T>, options?: object): Promise<T> => {
+  return new InterceptedDatabase(db, async (work, run) => {
     const context = Context.current();
     const step = begun.has(context) ? undefined : STEP_OF[context.info.activityType];
     begun.add(context);
-    if (step === undefined) return db.$transaction(work, options);
-    const result = await db.$transaction(async (tx) => {
+    if (step === undefined) return run(work);
+    const result = await run(async (tx) => {
       const worked = await work(tx);
       await pass(`${step}:inside`, currentWorkflowId());
       return worked;
-    }, options);
+    });
     await pass(`${step}:between`, currentWorkflowId());
     return result;
-  };
-  return new Proxy(db, {
-    get(target, name) {
-      if (name === '$transaction') return transact;
-      const value: unknown = Reflect.get(target, name, target);
-      return typeof value === 'function' ? (value as (...args: unknown[]) => unknown).bind(target) : value;
-    },
   });
 }
 

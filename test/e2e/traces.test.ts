@@ -56,7 +56,7 @@ test('a message, its wake, its run and the reply are one trace, and no span says
     OTEL_BSP_SCHEDULE_DELAY: '100',
   };
   const [api] = await Promise.all([start(API_MAIN, env), start(WORKER_MAIN, { ...env, OTEL_SERVICE_NAME: 'workers' })]);
-  const { token } = await world.db.$transaction((tx) =>
+  const { token } = await world.db.transaction((tx) =>
     createKey(tx, { kind: 'person', role: 'member', name: 'Ada', companyId: world.host.id }),
   );
   // A reply that wakes another agent: its run is caused by the same request.

@@ -143,6 +143,6 @@ test('can only be added to', async () => {
     'DELETE FROM audit_entries',
     'TRUNCATE audit_entries',
   ]) {
-    await expect(api.db.$executeRawUnsafe(change)).rejects.toThrow('append-only');
+    await expect(api.db.prisma.$executeRawUnsafe(change)).rejects.toThrow('append-only');
   }
 });

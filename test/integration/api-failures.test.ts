@@ -2,7 +2,7 @@
 
 import pino from 'pino';
 import { connectDatabase } from '../../prisma/client';
-import type { Db } from '../../prisma/store/db/transaction';
+import type { Database } from '../../prisma/store/db/database';
 import {
   createClient,
   expectStatus,
@@ -29,7 +29,7 @@ const countRows = async (): Promise<number[]> =>
   Promise.all([api.db.roomEvent.count(), api.db.message.count(), api.db.wake.count()]);
 
 describe('when something breaks', () => {
-  const deps = (db: Db, log = pino({ level: 'silent' })) => ({
+  const deps = (db: Database, log = pino({ level: 'silent' })) => ({
     db,
     secretBox: api.secretBox,
     providers: new Map<string, string>(),
@@ -71,7 +71,7 @@ describe('when something breaks', () => {
     const gate = await openTcpGate(Number(url.port));
     url.port = String(gate.port);
     const database = await connect(url.toString());
-    const served = await serveApi(deps(database.prisma));
+    const served = await serveApi(deps(database));
     const client = createClient(served.url, await newToken());
     await expectStatus(200, client.get('/readyz'));
     await gate.close();
@@ -92,10 +92,10 @@ describe('when something breaks', () => {
 
   test('a room that somebody holds is 503, and nothing of the event stays', async () => {
     const database = await connect(api.databaseUrl);
-    const served = await serveApi(deps(database.prisma));
+    const served = await serveApi(deps(database));
     const client = createClient(served.url, await newToken());
     const before = await countRows();
-    await api.db.$transaction(async (tx) => {
+    await api.db.transaction(async (tx) => {
       await tx.$queryRaw`SELECT id FROM rooms WHERE id = ${room.id} FOR UPDATE`;
       const answer = await client.post(events(), { type: 'message', text: 'hi @scribe' });
       expect([answer.status, answer.body.code]).toEqual([503, 'unavailable']);
@@ -109,7 +109,7 @@ describe('when something breaks', () => {
   test('a database that was never migrated is not ready', async () => {
     const empty = await createTestDatabase();
     const database = await connect(empty.url);
-    const served = await serveApi(deps(database.prisma));
+    const served = await serveApi(deps(database));
     expect(await expectStatus(503, createClient(served.url).get('/readyz'))).toMatchObject({ code: 'unavailable' });
     await expectStatus(200, createClient(served.url).get('/healthz'));
     await served.close();

@@ -80,7 +80,7 @@ test('does not pass over what commits late, while other rooms go on', async () =
   const [slow, quick] = [await openRoom(), await openRoom()];
   const { cursor } = await readOn(null);
   let later = cursor;
-  await api.db.$transaction(async (tx) => {
+  await api.db.transaction(async (tx) => {
     await tx.$executeRaw`UPDATE rooms SET last_seq = last_seq + 1 WHERE id = ${slow}`;
     await tx.$executeRaw`
       INSERT INTO room_events (room_id, seq, id, type, author_kind, subject_id, data)

@@ -3,7 +3,6 @@
 import pg from 'pg';
 import { purgeOnce } from '../../api/housekeeping';
 import { keepAnswer, takeKey } from '../../prisma/store/access/stored-answers';
-import { inSqlTransaction } from '../../prisma/store/db/transaction';
 import {
   expectStatus,
   setUpRoom,
@@ -231,13 +230,13 @@ test('an answer is kept for 30 days, and then neither given nor kept', async () 
 
 test('an answer that the transaction rolls back is not kept', async () => {
   const request = { holderId: 'key_1', path: '/v1/x', key: newKey(), bodySha256: Buffer.alloc(32) };
-  const rolledBack = inSqlTransaction(api.db, async (tx) => {
+  const rolledBack = api.db.sqlTransaction(async (tx) => {
     expect(await takeKey(tx, request)).toEqual({ kind: 'unused' });
     await keepAnswer(tx, request, { status: 201, body: { id: 'x' }, subjectId: 'x' });
     throw new Error('rolled back');
   });
   await expect(rolledBack).rejects.toThrow('rolled back');
-  expect(await inSqlTransaction(api.db, (tx) => takeKey(tx, request))).toEqual({ kind: 'unused' });
+  expect(await api.db.sqlTransaction((tx) => takeKey(tx, request))).toEqual({ kind: 'unused' });
 });
 
 async function waitFor(condition: () => Promise<boolean>): Promise<void> {

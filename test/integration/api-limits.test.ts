@@ -83,7 +83,7 @@ test('a write whose commit was done and whose answer was lost is answered under 
     transactionTimeoutMs: 15_000,
     applicationName: 'durable-room-test',
   });
-  const served = await serve({ db: database.prisma });
+  const served = await serve({ db: database });
   const client = createClient(served.url, await newToken());
   const send = () =>
     client.send('POST', `${room.path}/events`, {

@@ -5,7 +5,6 @@ import { newId } from '../../prisma/store/db/ids';
 import { stageMemory } from '../../prisma/store/rooms/memory';
 import { stageMessage } from '../../prisma/store/rooms/messages';
 import { lockRoomForWrite } from '../../prisma/store/rooms/roster';
-import { inTransaction } from '../../prisma/store/db/transaction';
 import {
   expectStatus,
   setUpRoom,
@@ -29,7 +28,7 @@ afterAll(() => api.close());
 
 /** Messages and memory that are one transaction's, and so of one time. */
 async function writeAtOnce(count: number): Promise<{ messages: string[]; memory: string[] }> {
-  return inTransaction(api.db, async (tx) => {
+  return api.db.transaction(async (tx) => {
     const locked = await lockRoomForWrite(tx, room.id, author.companyId);
     const draft = new RoomDraft(room.id);
     const messages: string[] = [];

@@ -4,7 +4,7 @@ import { activitiesOf, openRun, repliedRun } from '../support/store-runs';
 import { createWorld, type World } from '../support/world';
 import { claimRequest } from '../../prisma/store/runs/model-requests';
 import { redact } from '../../prisma/store/lifecycle/redaction';
-import { inTransaction, type Db } from '../../prisma/store/db/transaction';
+import type { Database } from '../../prisma/store/db/database';
 import { renderContext } from '../../activities/context/render';
 import { newId } from '../../prisma/store/db/ids';
 import { expectStatus, setUpRoom, startTestApi, type TestApi, type TestRoom } from '../support/api';
@@ -12,13 +12,13 @@ import { expectStatus, setUpRoom, startTestApi, type TestApi, type TestRoom } fr
 const SECRET = 'marigold-4711';
 
 /** The tables in which a text stands, in any column. */
-async function tablesWith(db: Db, text: string): Promise<string[]> {
+async function tablesWith(db: Database, text: string): Promise<string[]> {
   const tables = await db.$queryRaw<{ name: string }[]>`
     SELECT table_name AS name FROM information_schema.tables
     WHERE table_schema = 'public' AND table_type = 'BASE TABLE' ORDER BY 1`;
   const found: string[] = [];
   for (const { name } of tables) {
-    const rows = await db.$queryRawUnsafe<{ n: number }[]>(
+    const rows = await db.prisma.$queryRawUnsafe<{ n: number }[]>(
       `SELECT count(*)::int AS n FROM "${name}" t WHERE t::text LIKE '%' || $1 || '%'`,
       text,
     );
@@ -132,7 +132,7 @@ describe('from runs', () => {
     const first = await claimRequest(world.db, run.execution, run.id, renderContext);
     expect(JSON.stringify(first)).toContain(SECRET);
     expect(await tablesWith(world.db, SECRET)).toContain('runs');
-    await inTransaction(world.db, (tx) => redact(tx, world.roomId, world.host.person, messageId));
+    await world.db.transaction((tx) => redact(tx, world.roomId, world.host.person, messageId));
     expect(await tablesWith(world.db, SECRET)).toEqual([]);
     const second = await claimRequest(world.db, run.execution, run.id, renderContext);
     expect(second).toMatchObject({ kind: 'send', number: 2 });
@@ -145,7 +145,7 @@ describe('from runs', () => {
     const acting = activitiesOf(world, run.execution);
     expect(await acting.postReply({ run: run.id, step: 'reply' })).toEqual({ state: 'done' });
     const { effectId } = await world.db.runStep.findFirstOrThrow({ where: { runId: run.id } });
-    await inTransaction(world.db, (tx) => redact(tx, world.roomId, world.host.person, effectId as string));
+    await world.db.transaction((tx) => redact(tx, world.roomId, world.host.person, effectId as string));
     expect(await tablesWith(world.db, SECRET)).toEqual([]);
     expect(await acting.writeMemory({ run: run.id, step: 'memory' })).toEqual({ state: 'done', ending: 'replied' });
     const { steps } = await world.db.run.findUniqueOrThrow({ where: { id: run.id }, include: { steps: true } });

@@ -6,7 +6,6 @@ import { claimAsLost, claimMessage } from '../../prisma/store/runs/claims';
 import { suspendCompany, resumeCompany } from '../../prisma/store/lifecycle/companies';
 import { claimRequest, endRequest, type RequestResult } from '../../prisma/store/runs/model-requests';
 import { closeAsLost, closeRun } from '../../prisma/store/runs/fence';
-import { inTransaction } from '../../prisma/store/db/transaction';
 import { deliverWakes, startAgain } from '../../prisma/store/runs/wakes';
 import type { CloseReason } from '../../workflows/policy/ending';
 import { answeredWith, budgetViolations, countedToday } from '../support/budgets';
@@ -153,7 +152,7 @@ test('a dispatcher waits for another’s reservations of the same company before
     await world.db.$executeRaw`
       INSERT INTO wakes (id, agent_id, message_id, room_id, company_id, hop)
       VALUES ('wake_by_hand', ${world.scribe.id}, 'msg_by_hand', ${world.roomId}, ${world.host.id}, 0)`;
-    const second = deliverWakes(other.prisma, 50);
+    const second = deliverWakes(other, 50);
     await untilWaiting(world.db, 2);
     await writer.release();
     expect([(await first).length, (await second).length]).toEqual([1, 0]);
@@ -198,7 +197,7 @@ describe('a run settles for', () => {
     ['timed_out', (run) => close(run, { kind: 'timed_out' })],
     ['cancelled', (run) => close(run, { kind: 'cancelled' })],
     ['lost', (run) => closeAsLost(world.db, run.id)],
-    ['cancelled', () => inTransaction(world.db, (tx) => suspendCompany(tx, world.host.id))],
+    ['cancelled', () => world.db.transaction((tx) => suspendCompany(tx, world.host.id))],
   ];
   test.each(endings)('the same when it ends %s, and once', async (ending, end) => {
     const run = await open();
@@ -216,13 +215,13 @@ describe('a run settles for', () => {
 
   test('nothing, when it is refused at its claim', async () => {
     const wake = await deliver();
-    await inTransaction(world.db, (tx) => suspendCompany(tx, world.host.id));
+    await world.db.transaction((tx) => suspendCompany(tx, world.host.id));
     const execution = newExecution(wake.agentId, wake.messageId);
     expect(await claimMessage(world.db, execution, wake, LIMITS)).toMatchObject({
       kind: 'closed',
       ending: 'cancelled',
     });
-    await inTransaction(world.db, (tx) => resumeCompany(tx, world.host.id));
+    await world.db.transaction((tx) => resumeCompany(tx, world.host.id));
     expect(await reservationOf(wake.messageId)).toMatchObject({ settled: 0n });
   });
 
@@ -311,9 +310,9 @@ test.each(['Etc/GMT-14', 'Etc/GMT+12'])(
     });
     try {
       // Of its one connection, for good.
-      await elsewhere.prisma.$queryRaw`SELECT set_config('TimeZone', ${zone}, false)`;
+      await elsewhere.$queryRaw`SELECT set_config('TimeZone', ${zone}, false)`;
       const { messageId } = await world.post('@scribe what day is it');
-      await deliverWakes(elsewhere.prisma, 50);
+      await deliverWakes(elsewhere, 50);
       const [row] = await world.db.$queryRaw<{ today: boolean }[]>`
       SELECT day IN ((clock_timestamp() AT TIME ZONE 'UTC')::date, (clock_timestamp() AT TIME ZONE 'UTC')::date - 1)
              AND day = (w.delivered_at AT TIME ZONE 'UTC')::date AS today

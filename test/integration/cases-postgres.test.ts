@@ -24,7 +24,7 @@ import { claimMessage } from '../../prisma/store/runs/claims';
 import { Transient } from '../../prisma/store/db/errors';
 import { ensureOperatorKey } from '../../prisma/store/access/keys';
 import { closeRun } from '../../prisma/store/runs/fence';
-import type { Db } from '../../prisma/store/db/transaction';
+import type { Database } from '../../prisma/store/db/database';
 import { deliverWakes } from '../../prisma/store/runs/wakes';
 import { startEmbeddedPostgres, type EmbeddedPostgres } from '../../worker/local/postgres';
 import { createClient, expectStatus, serveApi, setUpRoom, startTestApi, type TestApi } from '../support/api';
@@ -105,7 +105,7 @@ describe('a Postgres that goes away under twenty requests and a pool of two', ()
       applicationName: 'durable-room-test',
     });
     opened.push(() => database.close());
-    const db = database.prisma;
+    const db = database;
     const secretBox = createSecretBox([{ id: 'test', key: Buffer.alloc(32, 7) }]);
     const providers = new Map([['openai', 'https://api.openai.com/v1']]);
     const log = pino({ level: 'silent' });
@@ -301,14 +301,14 @@ describe('while the model answers', () => {
   }
 });
 
-async function takeOffRoster(db: Db, { agent }: TestRoom): Promise<void> {
+async function takeOffRoster(db: Database, { agent }: TestRoom): Promise<void> {
   await db.roomAgent.updateMany({ where: { agentId: agent.id }, data: { removedAt: new Date() } });
 }
 
-async function leaveRoom(db: Db, { id }: TestRoom): Promise<void> {
+async function leaveRoom(db: Database, { id }: TestRoom): Promise<void> {
   await db.roomMember.updateMany({ where: { roomId: id }, data: { leftAt: new Date() } });
 }
 
-async function closeRoom(db: Db, { id }: TestRoom): Promise<void> {
+async function closeRoom(db: Database, { id }: TestRoom): Promise<void> {
   await db.room.update({ where: { id }, data: { closedAt: new Date() } });
 }

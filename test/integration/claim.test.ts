@@ -4,7 +4,8 @@ import { connectDatabase } from '../../prisma/client';
 import { claimAsLost, claimMessage, type ClaimOutcome } from '../../prisma/store/runs/claims';
 import { closeAsLost } from '../../prisma/store/runs/fence';
 import { newId } from '../../prisma/store/db/ids';
-import { constraintOf } from '../../prisma/store/db/transaction';
+import { constraintOf } from '../../prisma/store/db/sql-errors';
+import type { SqlTx } from '../../prisma/store/db/transaction';
 import { deliverWakes } from '../../prisma/store/runs/wakes';
 import {
   deliveredWake,
@@ -190,7 +191,7 @@ describe('a gate that shuts between delivery and claim closes the run as cancell
 });
 
 describe('leaving and closing', () => {
-  const leave = (tx: World['db'] | Parameters<Parameters<World['db']['$transaction']>[0]>[0]) =>
+  const leave = (tx: World['db'] | SqlTx) =>
     tx.$executeRaw`UPDATE room_members SET left_at = clock_timestamp()
                    WHERE room_id = ${world.roomId} AND company_id = ${world.host.id}`;
   const comeBack = () => world.db.$executeRaw`UPDATE room_members SET left_at = NULL WHERE room_id = ${world.roomId}`;
@@ -215,7 +216,7 @@ describe('leaving and closing', () => {
     );
     const claiming = claim(wake);
     await untilWaiting(world.db);
-    const leaving = world.db.$transaction(async (tx) => {
+    const leaving = world.db.transaction(async (tx) => {
       await leave(tx);
       return tx.run.count({ where: { ...wake, state: 'open' } });
     });
@@ -273,7 +274,7 @@ describe('what is no lost claim', () => {
     });
     await gate.close();
     const execution = newExecution(wake.agentId, wake.messageId);
-    await expect(claimMessage(cut.prisma, execution, wake, LIMITS)).rejects.toMatchObject({ name: 'Transient' });
+    await expect(claimMessage(cut, execution, wake, LIMITS)).rejects.toMatchObject({ name: 'Transient' });
     expect(await written(wake)).toEqual({ claims: 0, runs: 0, wake: 'delivered' });
     expect(await claim(wake, execution)).toMatchObject({ kind: 'granted' });
     await cut.close();

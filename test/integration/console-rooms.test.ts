@@ -1,6 +1,5 @@
 // Rooms in the console: what is shown of them, that nothing in them is ever markup, and writing to them.
 
-import { inTransaction } from '../../prisma/store/db/transaction';
 import { RoomDraft } from '../../prisma/store/rooms/room-draft';
 import { lockRoomForWrite } from '../../prisma/store/rooms/roster';
 import { stageMemory } from '../../prisma/store/rooms/memory';
@@ -316,7 +315,7 @@ async function remember(
   tags: string[] = [],
 ): Promise<void> {
   const { world } = ground;
-  await inTransaction(world.db, async (tx) => {
+  await world.db.transaction(async (tx) => {
     await lockRoomForWrite(tx, world.roomId, world.host.id);
     const draft = new RoomDraft(world.roomId);
     stageMemory(draft, world.roomId, { author: world.host.person, category, content, tags, visibility, runId: null });

@@ -2,7 +2,6 @@
 
 import { createSecretBox } from '../../workflows/policy/secret-box';
 import { ensureOperatorKey, revokeKey, type KeyToCreate } from '../../prisma/store/access/keys';
-import { inTransaction } from '../../prisma/store/db/transaction';
 import { consoleReader, fieldsOf, openConsole, textOf, type ConsoleGround } from '../support/console';
 
 let ground: ConsoleGround;
@@ -90,7 +89,7 @@ test("a suspended company's person can't sign in", async () => {
 test('a session ends with its key', async () => {
   const { key, reader } = await signedIn();
   await signedIn();
-  await inTransaction(ground.world.db, (tx) => revokeKey(tx, ground.world.host.id, key.id));
+  await ground.world.db.transaction((tx) => revokeKey(tx, ground.world.host.id, key.id));
   const page = await reader.open('/console/rooms');
   expect(page.path).toBe('/console/sign-in?to=%2Fconsole%2Frooms&ended=1');
   expect(textOf(page.html)).toContain('your key is not valid any more');

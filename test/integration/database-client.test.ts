@@ -72,7 +72,7 @@ describe('on a running server', () => {
     const at = new Date('2026-03-29T00:30:00.123Z');
     await db.prisma.company.create({ data: { id: 'company_t', slug: 'time', name: 'Time', createdAt: at } });
     expect((await db.prisma.company.findUniqueOrThrow({ where: { id: 'company_t' } })).createdAt).toEqual(at);
-    const raw = await db.prisma.$queryRaw`SELECT created_at FROM companies WHERE id = 'company_t'`;
+    const raw = await db.$queryRaw`SELECT created_at FROM companies WHERE id = 'company_t'`;
     expect(raw).toEqual([{ created_at: at }]);
     const { rows } = await db.pool.query(`SELECT created_at FROM companies WHERE id = 'company_t'`);
     expect(rows).toEqual([{ created_at: at }]);
@@ -83,7 +83,7 @@ describe('on a running server', () => {
     const own = await connectDatabase(test_.url, { ...OPTIONS, applicationName: 'one pool' });
     await Promise.all(
       Array.from({ length: 12 }, (_, i) =>
-        i % 2 === 0 ? own.prisma.$queryRaw`SELECT pg_sleep(0.01)::text` : own.pool.query('SELECT pg_sleep(0.01)'),
+        i % 2 === 0 ? own.$queryRaw`SELECT pg_sleep(0.01)::text` : own.pool.query('SELECT pg_sleep(0.01)'),
       ),
     );
     const { rows } = await own.pool.query(
@@ -130,7 +130,7 @@ describe('on a running server', () => {
       { timeout: 30_000 },
     );
     await expect(slow).rejects.toThrow();
-    expect(await hasty.prisma.$queryRaw`SELECT 1 AS one`).toEqual([{ one: 1 }]);
+    expect(await hasty.$queryRaw`SELECT 1 AS one`).toEqual([{ one: 1 }]);
     await hasty.close();
   });
 
@@ -145,7 +145,7 @@ describe('on a running server', () => {
 
   test('closing twice is closing', async () => {
     const other = await connectDatabase(test_.url, OPTIONS);
-    await other.prisma.$queryRaw`SELECT 1`;
+    await other.$queryRaw`SELECT 1`;
     await Promise.all([other.close(), other.close()]);
     await other.close();
     expect(other.pool.ended).toBe(true);
@@ -242,7 +242,7 @@ describe('on a server that', () => {
     ]);
 
     gate.open();
-    await until('a connection that answers', () => db.prisma.$queryRaw`SELECT 1 AS one`.catch(() => null));
+    await until('a connection that answers', () => db.$queryRaw`SELECT 1 AS one`.catch(() => null));
     const all = Array.from({ length: OPTIONS.poolSize }, () => db.pool.query('SELECT pg_sleep(0.05)'));
     await expect(Promise.all(all)).resolves.toHaveLength(OPTIONS.poolSize);
   });

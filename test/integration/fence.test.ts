@@ -377,7 +377,7 @@ describe('a transaction that does not commit', () => {
       await blocked(async (hasty, release) => {
         let waits = 0;
         hasty.pool.on('release', (error) => (waits += error === undefined ? 1 : 0));
-        const posting = activitiesOf(world, run.execution, hasty.prisma, 20_000).postReply({
+        const posting = activitiesOf(world, run.execution, hasty, 20_000).postReply({
           run: run.id,
           step: 'reply',
         });
@@ -391,7 +391,7 @@ describe('a transaction that does not commit', () => {
     test('is transient when the attempt has no time left: Temporal may try again', async () => {
       const run = await repliedRun(world, { reply: 'late' });
       await blocked(async (hasty, release) => {
-        const posting = activitiesOf(world, run.execution, hasty.prisma, 300).postReply({ run: run.id, step: 'reply' });
+        const posting = activitiesOf(world, run.execution, hasty, 300).postReply({ run: run.id, step: 'reply' });
         await expect(posting).rejects.toMatchObject({ type: 'Transient', nonRetryable: false });
         await release();
       });

@@ -3,7 +3,6 @@
 import { RoomDraft } from '../../prisma/store/rooms/room-draft';
 import { finishFile, refuseFile, releaseFile, takeFile } from '../../prisma/store/files/parse-queue';
 import { stageFile } from '../../prisma/store/files/files';
-import { inTransaction } from '../../prisma/store/db/transaction';
 import { PARSE_LIMITS } from '../../worker/file-parser/limits';
 import { readWaitingFiles } from '../support/sample-files';
 import { createWorld, type World } from '../support/world';
@@ -15,7 +14,7 @@ beforeEach(async () => {
 afterEach(() => world.close());
 
 async function addFile(text: string, mediaType: 'text/plain' | 'text/html' = 'text/plain'): Promise<string> {
-  return inTransaction(world.db, async (tx) => {
+  return world.db.transaction(async (tx) => {
     const draft = new RoomDraft(world.roomId);
     const file = { author: world.host.person, name: 'a.txt', mediaType, bytes: Buffer.from(text) };
     const { fileId } = await stageFile(tx, draft, file);

@@ -6,7 +6,8 @@ import { expireHeldActions } from '../../prisma/store/runs/held-actions/decide';
 import { numberChanges } from '../../prisma/store/runs/held-actions/feed';
 import { openHeldActions } from '../../prisma/store/runs/held-actions/open';
 import { closeAsLost } from '../../prisma/store/runs/fence';
-import type { Db, Tx } from '../../prisma/store/db/transaction';
+import { Database } from '../../prisma/store/db/database';
+import type { PipelineTx, Tx } from '../../prisma/store/db/transaction';
 import type { ApiClient, Json } from '../support/api';
 import { openDoor, type Door } from '../support/door';
 import { openEvents, type EventReader } from '../support/event-source';
@@ -75,11 +76,23 @@ async function readyRun(): Promise<OpenRun> {
   await setRights(world, HOLD_SEND);
   return repliedRun(world, { tasks_to_send: [SEND] });
 }
-const open = (run: OpenRun, db: Db = world.db) => openHeldActions(db, run.execution, run.id, HOLD_EXPIRY_MS);
+const open = (run: OpenRun, db: Database = world.db) => openHeldActions(db, run.execution, run.id, HOLD_EXPIRY_MS);
 
-/** A database whose transactions are all this one, which somebody else commits. */
-function within(tx: Tx): Db {
-  return { $transaction: (work: (own: Tx) => unknown) => work(tx), $queryRaw: world.db.$queryRaw } as unknown as Db;
+/** A database whose transactions all run in one open transaction, which the test commits. */
+function within(tx: Tx): Database {
+  const own: PipelineTx = {
+    $queryRaw: (statement, ...values) => tx.$queryRaw(statement, ...values),
+    $executeRaw: (statement, ...values) => tx.$executeRaw(statement, ...values),
+    $pipeline: (statement, ...values) => ({ rows: tx.$queryRaw(statement, ...values) }),
+    afterCommit: (callback) => tx.afterCommit(callback),
+    locks: tx.locks,
+  };
+  class WithinTransaction extends Database {
+    protected override attemptSqlTransaction<T>(work: (tx: PipelineTx) => Promise<T>): Promise<T> {
+      return work(own);
+    }
+  }
+  return new WithinTransaction(world.db.parts);
 }
 
 test('each change is told once, with the action as it was then, wherever a page is cut', async () => {
@@ -202,7 +215,7 @@ test('whoever numbers waits for whoever numbers, and then goes on from what that
 
 test('a change that is rolled back leaves no gap', async () => {
   const [run, other] = [await readyRun(), await readyRun()];
-  const rolledBack = world.db.$transaction(async (tx) => {
+  const rolledBack = world.db.transaction(async (tx) => {
     await open(run, within(tx));
     await readOn(door.host.member);
     throw new Error('undone');

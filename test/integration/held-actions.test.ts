@@ -6,7 +6,6 @@ import { newId } from '../../prisma/store/db/ids';
 import { deliverWakes } from '../../prisma/store/runs/wakes';
 import { closeAsLost, closeRun } from '../../prisma/store/runs/fence';
 import { judgeTask } from '../../prisma/store/rooms/tasks';
-import { inTransaction } from '../../prisma/store/db/transaction';
 import { RoomDraft } from '../../prisma/store/rooms/room-draft';
 import { lockRoomForWrite } from '../../prisma/store/rooms/roster';
 import { HELD_ACTION_STATES, type HeldActionState } from '../../workflows/contract';
@@ -514,7 +513,7 @@ describe('carrying out', () => {
       const answer = { type: 'task_response', task: taskId, state: 'done', result: 'early' };
       expect(await door.host.agent.post(`/v1/rooms/${world.roomId}/events`, answer)).toMatchObject({ status: 201 });
       if (judged) {
-        await inTransaction(world.db, async (tx) => {
+        await world.db.transaction(async (tx) => {
           const room = await lockRoomForWrite(tx, world.roomId, world.host.id);
           const draft = new RoomDraft(world.roomId);
           await judgeTask(tx, draft, room, { judge: world.host.person, taskId, verdict: 'accepted', note: null });

@@ -74,12 +74,12 @@ afterAll(async () => {
 });
 
 async function nextGround(): Promise<Ground> {
-  if (grounds.length === 0) grounds.push(...(await openGrounds((databases[0] as Database).prisma, 40)));
+  if (grounds.length === 0) grounds.push(...(await openGrounds(databases[0] as Database, 40)));
   return grounds.pop() as Ground;
 }
 
 async function play({ delivered, commands }: { delivered: boolean; commands: readonly Command[] }): Promise<void> {
-  const pools = databases.map((database) => database.prisma);
+  const pools = databases;
   const db = pools[0] as (typeof pools)[number];
   const ground = await nextGround();
   await wakeUp(db, ground);
@@ -133,7 +133,7 @@ test(
       await playPrograms(SEED + round);
       if (PATH !== undefined) break;
     }
-    const [row] = await (databases[0] as Database).prisma.$queryRaw<{ deadlocks: number }[]>`
+    const [row] = await (databases[0] as Database).$queryRaw<{ deadlocks: number }[]>`
       SELECT deadlocks::int FROM pg_stat_database WHERE datname = current_database()`;
     const ends = [...endings].map(([ending, count]) => `${count} ${ending}`).join(', ');
     console.log(`${played} commands from seed ${SEED}; ${row?.deadlocks} deadlocks; runs: ${ends}`);
@@ -145,7 +145,7 @@ test(
 );
 
 test('a second effect, a second grant or a second request would be seen', async () => {
-  const pools = databases.map((database) => database.prisma);
+  const pools = databases;
   const db = pools[0] as (typeof pools)[number];
   const ground = await nextGround();
   await wakeUp(db, ground);

@@ -3,7 +3,7 @@
 
 import { claimMessage } from '../../prisma/store/runs/claims';
 import { closeRoom, leaveRoom, removeFromRoster } from '../../prisma/store/lifecycle/departure';
-import { inTransaction, type Tx } from '../../prisma/store/db/transaction';
+import type { Tx } from '../../prisma/store/db/transaction';
 import { deliverWakes } from '../../prisma/store/runs/wakes';
 import { expectGaplessRoom } from '../support/ledger';
 import { eventsOf, LIMITS, newExecution, repliedRun, activitiesOf } from '../support/store-runs';
@@ -69,7 +69,7 @@ describe.each(ways)('when $way', ({ why, reason, events, leave }) => {
     await deliverWakes(world.db, 10);
     const pending = await world.post('@scout and that');
     const before = (await eventsOf(world)).length;
-    await inTransaction(world.db, leave);
+    await world.db.transaction(leave);
 
     expect(await world.db.run.findUniqueOrThrow({ where: { id: open } })).toMatchObject({
       ending: 'cancelled',
@@ -99,7 +99,7 @@ describe.each(ways)('when $way', ({ why, reason, events, leave }) => {
         const wake = { agentId: world.scout.id, messageId };
         return claimMessage(world.db, newExecution(world.scout.id, messageId), wake, LIMITS);
       });
-      const leaving = inTransaction(world.db, leave);
+      const leaving = world.db.transaction(leave);
       await Promise.all([...claims, leaving]);
       expect(await world.db.run.count({ where: { agentId: world.scout.id, state: 'open' } })).toBe(0);
       await world.close();
@@ -110,7 +110,7 @@ describe.each(ways)('when $way', ({ why, reason, events, leave }) => {
 
 test('a step of a run whose room was closed meanwhile acts no more', async () => {
   const run = await repliedRun(world, { reply: 'too late' });
-  await inTransaction(world.db, (tx) => closeRoom(tx, world.roomId, world.host.person));
+  await world.db.transaction((tx) => closeRoom(tx, world.roomId, world.host.person));
   const posting = activitiesOf(world, run.execution).postReply({ run: run.id, step: 'reply' });
   expect(await posting).toEqual({ state: 'not_reached', ending: 'cancelled' });
   expect(await world.db.message.count({ where: { runId: run.id } })).toBe(0);

@@ -94,7 +94,7 @@ test('an empty database gets every migration, and a second time nothing', async 
   expect(await recorded()).toHaveLength(OURS.length);
 });
 
-test('a migrated database is what schema.prisma describes', async () => {
+test('a migrated database is what schema describes', async () => {
   await migrateDatabase(database.url);
   expect(await diffFromSchema(database.url)).toBe('');
 });

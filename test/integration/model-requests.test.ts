@@ -15,7 +15,6 @@ import {
 } from '../../prisma/store/runs/model-requests';
 import { roomView } from '../../prisma/store/runs/context-queries';
 import { closeRun } from '../../prisma/store/runs/fence';
-import { inTransaction } from '../../prisma/store/db/transaction';
 import { activitiesOf, answered, newExecution, NO_FACTS, openRun, type OpenRun } from '../support/store-runs';
 import { createWorld, type TestAgent, type World } from '../support/world';
 
@@ -237,7 +236,7 @@ async function runOf(agent: TestAgent): Promise<OpenRun> {
 }
 
 async function remember(author: Author, visibility: 'shared' | 'private', content: string): Promise<string> {
-  return inTransaction(world.db, async (tx) => {
+  return world.db.transaction(async (tx) => {
     const draft = new RoomDraft(world.roomId);
     const line = { category: 'fact', tags: [], content, visibility, author, runId: null } as const;
     const { memoryId } = stageMemory(draft, world.roomId, line);

@@ -7,7 +7,7 @@ import { stageMemory } from '../../prisma/store/rooms/memory';
 import { hopOfAgentPost, stageMessage, type MessageToPost } from '../../prisma/store/rooms/messages';
 import { lockRoomForWrite, type RoomForWrite } from '../../prisma/store/rooms/roster';
 import { judgeTask, respondToTask, stageTask, type TaskToSend } from '../../prisma/store/rooms/tasks';
-import { inTransaction, type Tx } from '../../prisma/store/db/transaction';
+import type { Tx } from '../../prisma/store/db/transaction';
 import { openRoom } from '../support/rooms';
 import { eventsOf, holdTransaction, untilWaiting } from '../support/store-runs';
 import { createWorld, type TestAgent, type World } from '../support/world';
@@ -28,7 +28,7 @@ const authorOf = ({ id, name, companyId }: TestAgent): Author => ({ kind: 'agent
 
 /** One write through the door's own way: membership locked, staged, appended. */
 function write<T>(author: Author, work: (tx: Tx, draft: RoomDraft, room: RoomForWrite) => Promise<T>): Promise<T> {
-  return inTransaction(world.db, async (tx) => {
+  return world.db.transaction(async (tx) => {
     const room = await lockRoomForWrite(tx, world.roomId, author.companyId);
     const draft = new RoomDraft(world.roomId);
     const came = await work(tx, draft, room);
@@ -122,7 +122,7 @@ describe('a message', () => {
   });
 
   test('of an agent key stands one hop above the newest message that addresses that agent', async () => {
-    const hop = () => inTransaction(world.db, (tx) => hopOfAgentPost(tx, world.roomId, lone.id));
+    const hop = () => world.db.transaction((tx) => hopOfAgentPost(tx, world.roomId, lone.id));
     const lone = await world.addAgent({ slug: 'lone' });
     expect(await hop()).toBe(1);
     await post({ text: '@lone', hop: 5 });

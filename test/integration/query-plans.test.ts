@@ -12,7 +12,6 @@ import { claimRequest, endRequest } from '../../prisma/store/runs/model-requests
 import { findOpenRunsOf, findRunless, takeDueRuns, takeStrays } from '../../prisma/store/runs/reconciliation';
 import { readRelevant } from '../../prisma/store/runs/relevance';
 import { roomView, type NewestOfRoom } from '../../prisma/store/runs/context-queries';
-import { inSqlTransaction } from '../../prisma/store/db/transaction';
 import { deliverWakes, oldestWaits, takeUnclaimedWakes } from '../../prisma/store/runs/wakes';
 import { wakeWorkflowId } from '../../workflows/contract';
 import { fillRoom, fillRuns } from '../support/large-room';
@@ -102,7 +101,7 @@ test('what a run reads', async () => {
   const { roomId, scribe, host } = world;
   const run = { roomId, agentId: scribe.id, companyId: host.id, messageId };
   const reading = await plansOf(() =>
-    inSqlTransaction(world.db, async (tx) => {
+    world.db.sqlTransaction(async (tx) => {
       const [row] = await tx.$queryRaw<{ view: NewestOfRoom }[]>`SELECT (${roomView(run)}) AS view`;
       const found = await readRelevant(tx, run, row!.view);
       expect(found.found_memory.length).toBeGreaterThan(5);

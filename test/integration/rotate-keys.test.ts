@@ -11,9 +11,9 @@ import { rotateMasterKeys, type RotationOptions } from '../../prisma/key-rotatio
 import { createSecretBox, type MasterKey, type SecretBox } from '../../workflows/policy/secret-box';
 import { newId } from '../../prisma/store/db/ids';
 import { modelKeyBinding, updateModelKey } from '../../prisma/store/model-keys/model-keys';
-import { inTransaction, type Db } from '../../prisma/store/db/transaction';
 import { openDataFolder } from '../../worker/local/data-folder';
 import { announceServices } from '../../worker/local/running';
+import { InterceptedDatabase } from '../support/intercepted-database';
 import { createTestDatabase, type TestDatabase } from '../support/database';
 import { COMPILED } from '../support/compiled';
 
@@ -28,14 +28,14 @@ const LOST = masterKey('lost');
 
 let test_: TestDatabase;
 let database: Database;
-let db: Db;
+let db: Database;
 const companyId = newId('co');
 
 beforeEach(async () => {
   test_ = await createTestDatabase({ migrated: true });
   const timeouts = { lockTimeoutMs: 40_000, statementTimeoutMs: 50_000, transactionTimeoutMs: 60_000 };
   database = await connectDatabase(test_.url, { poolSize: 4, applicationName: 'durable-room-test', ...timeouts });
-  db = database.prisma;
+  db = database;
   await db.company.create({ data: { id: companyId, slug: 'larkspur', name: 'Larkspur' } });
 });
 afterEach(async () => {
@@ -136,19 +136,12 @@ describe('a secret replaced while it is sealed anew', () => {
     const id = ids[1] ?? '';
     const replacement = createSecretBox([seals]).seal('the new one', modelKeyBinding(id, ADDRESS));
     let replaced = false;
-    const between = new Proxy(db, {
-      get: (target, name) =>
-        name !== '$transaction'
-          ? Reflect.get(target, name, target)
-          : async (...args: Parameters<Db['$transaction']>) => {
-              if (!replaced) {
-                replaced = true;
-                await inTransaction(db, (tx) =>
-                  updateModelKey(tx, companyId, id, { name: undefined, sealedSecret: replacement }),
-                );
-              }
-              return target.$transaction(...args);
-            },
+    const between = new InterceptedDatabase(db, async (work, run) => {
+      if (!replaced) {
+        replaced = true;
+        await db.transaction((tx) => updateModelKey(tx, companyId, id, { name: undefined, sealedSecret: replacement }));
+      }
+      return run(work);
     });
     const lines: string[] = [];
     const result = await rotateMasterKeys(between, [NEW, OLD], { log: (line) => void lines.push(line) });
@@ -258,7 +251,7 @@ describe('as a command', () => {
     const secrets = await store(250, OLD);
     const env = { DATABASE_URL: test_.url, MASTER_KEYS: written(NEW, OLD) };
     const last = [...secrets.keys()].sort().at(-1) ?? '';
-    await db.$transaction(async (tx) => {
+    await db.transaction(async (tx) => {
       // The third batch waits for this.
       await tx.$queryRaw`SELECT id FROM model_keys WHERE id = ${last} FOR UPDATE`;
       const killed = await run(env, (out, kill) => {

@@ -8,7 +8,6 @@ import { readRelevant, readRoom } from '../../prisma/store/runs/relevance';
 import { roomView, type NewestOfRoom, type RoomView } from '../../prisma/store/runs/context-queries';
 import { lockRoomForWrite } from '../../prisma/store/rooms/roster';
 import { stageTask } from '../../prisma/store/rooms/tasks';
-import { inSqlTransaction, inTransaction } from '../../prisma/store/db/transaction';
 import { makePdf, readWaitingFiles } from '../support/sample-files';
 import { createWorld, type TestAgent, type World } from '../support/world';
 
@@ -19,7 +18,7 @@ beforeEach(async () => {
 afterEach(() => world.close());
 
 async function remember(author: Author, contents: readonly string[], visibility: 'shared' | 'private' = 'shared') {
-  return inTransaction(world.db, async (tx) => {
+  return world.db.transaction(async (tx) => {
     const draft = new RoomDraft(world.roomId);
     const ids = contents.map(
       (content) =>
@@ -32,7 +31,7 @@ async function remember(author: Author, contents: readonly string[], visibility:
 }
 
 async function addFile(name: string, bytes: Buffer, mediaType: 'text/plain' | 'application/pdf'): Promise<string> {
-  const id = await inTransaction(world.db, async (tx) => {
+  const id = await world.db.transaction(async (tx) => {
     const draft = new RoomDraft(world.roomId);
     const { fileId } = await stageFile(tx, draft, { author: world.guest.person, name, mediaType, bytes });
     await draft.append(tx);
@@ -43,7 +42,7 @@ async function addFile(name: string, bytes: Buffer, mediaType: 'text/plain' | 'a
 }
 
 async function sendTask(goal: string, refs: { memoryRefs?: string[]; attachments?: string[] }) {
-  return inTransaction(world.db, async (tx) => {
+  return world.db.transaction(async (tx) => {
     const room = await lockRoomForWrite(tx, world.roomId, world.host.id);
     const draft = new RoomDraft(world.roomId);
     const staged = await stageTask(tx, draft, room, {
@@ -68,7 +67,7 @@ async function sendTask(goal: string, refs: { memoryRefs?: string[]; attachments
 /** What a run of this agent, woken by this message, reads. */
 async function readFor(agent: TestAgent, messageId: string): Promise<RoomView> {
   const run = { roomId: world.roomId, agentId: agent.id, companyId: agent.companyId, messageId };
-  return inSqlTransaction(world.db, (tx) => readRoom(tx, run));
+  return world.db.sqlTransaction((tx) => readRoom(tx, run));
 }
 
 const LINES = Array.from({ length: 130 }, (_, n) => `routine line number ${n} of the everyday business`);
@@ -179,7 +178,7 @@ test('what is deprecated is not read, neither as the newest nor by its words nor
   const { messageId } = await sendTask('ask the osprey', { memoryRefs: [old!] });
   await remember(world.host.person, LINES);
   expect((await readFor(world.scribe, messageId)).found_memory).toMatchObject([{ id: old }]);
-  await inTransaction(world.db, async (tx) => {
+  await world.db.transaction(async (tx) => {
     const draft = new RoomDraft(world.roomId);
     await deprecateMemory(tx, draft, world.host.person, old!);
     await draft.append(tx);
@@ -196,7 +195,7 @@ test.each([undefined, null, ''])(
       const nobody = { ...run, [field]: none as unknown as string };
       expect(() => roomView(nobody)).toThrow('for one run of one company');
       await expect(
-        inSqlTransaction(world.db, (tx) => readRelevant(tx, nobody, { memory: [] } as unknown as NewestOfRoom)),
+        world.db.sqlTransaction((tx) => readRelevant(tx, nobody, { memory: [] } as unknown as NewestOfRoom)),
       ).rejects.toThrow('for one run of one company');
     }
   },

@@ -1,7 +1,8 @@
 // What a transaction of the store's own does with statements that nobody waits for.
 
 import { Transient } from '../../prisma/store/db/errors';
-import { constraintOf, inSqlTransaction, sqlStateOf, type DirectTx } from '../../prisma/store/db/transaction';
+import { constraintOf, sqlStateOf } from '../../prisma/store/db/sql-errors';
+import type { PipelineTx } from '../../prisma/store/db/transaction';
 import { createWorld, type World } from '../support/world';
 
 let world: World;
@@ -18,7 +19,7 @@ async function kept(): Promise<number[]> {
   return rows.map(({ n }) => n);
 }
 
-const insert = (tx: DirectTx, n: number) => tx.$ahead<{ n: number }>`INSERT INTO kept VALUES (${n}) RETURNING n`;
+const insert = (tx: PipelineTx, n: number) => tx.$pipeline<{ n: number }>`INSERT INTO kept VALUES (${n}) RETURNING n`;
 
 async function failureOf(work: Promise<unknown>): Promise<unknown> {
   return work.then(
@@ -28,21 +29,21 @@ async function failureOf(work: Promise<unknown>): Promise<unknown> {
 }
 
 test('they are committed in their order, and their rows can be read afterwards', async () => {
-  const [first, second] = await inSqlTransaction(world.db, async (tx) => [insert(tx, 1), insert(tx, 2)] as const);
+  const [first, second] = await world.db.sqlTransaction(async (tx) => [insert(tx, 1), insert(tx, 2)] as const);
   expect([await first.rows, await second.rows]).toEqual([[{ n: 1 }], [{ n: 2 }]]);
   expect(await kept()).toEqual([1, 2]);
 });
 
 test('one that fails fails the transaction with its own error, whatever came after it', async () => {
   const atCommit = await failureOf(
-    inSqlTransaction(world.db, async (tx) => {
+    world.db.sqlTransaction(async (tx) => {
       insert(tx, 1);
       insert(tx, 1);
       insert(tx, 2);
     }),
   );
   const before = await failureOf(
-    inSqlTransaction(world.db, async (tx) => {
+    world.db.sqlTransaction(async (tx) => {
       insert(tx, 1);
       insert(tx, 1);
       await tx.$queryRaw`SELECT 1 AS one`;
@@ -53,7 +54,7 @@ test('one that fails fails the transaction with its own error, whatever came aft
     expect(constraintOf(error)).toBe('kept_pkey');
   }
   expect(await kept()).toEqual([]);
-  await inSqlTransaction(world.db, async (tx) => insert(tx, 3));
+  await world.db.sqlTransaction(async (tx) => insert(tx, 3));
   expect(await kept()).toEqual([3]);
 });
 
@@ -62,7 +63,7 @@ test('one that waits too long for a lock has committed nothing, and is known to 
   await holder.query('BEGIN');
   await holder.query('INSERT INTO kept VALUES (1)');
   const error = await failureOf(
-    inSqlTransaction(world.db, async (tx) => {
+    world.db.sqlTransaction(async (tx) => {
       await tx.$executeRaw`SET LOCAL lock_timeout = '50ms'`;
       insert(tx, 2);
       insert(tx, 1);
@@ -76,9 +77,9 @@ test('one that waits too long for a lock has committed nothing, and is known to 
 });
 
 test('a session that is ended before it answers one has committed nothing, and is known to have', async () => {
-  const endIn = (tx: DirectTx) => tx.$ahead`SELECT pg_terminate_backend(pg_backend_pid())`;
+  const endIn = (tx: PipelineTx) => tx.$pipeline`SELECT pg_terminate_backend(pg_backend_pid())`;
   const error = await failureOf(
-    inSqlTransaction(world.db, async (tx) => {
+    world.db.sqlTransaction(async (tx) => {
       insert(tx, 1);
       endIn(tx);
     }),
@@ -96,7 +97,7 @@ test('of two that lock each other out, one is done again', async () => {
   const together = new Promise<void>((resolve) => (bothHold = resolve));
   const moves: Promise<void>[] = [];
   const move = (from: number, to: number) =>
-    inSqlTransaction(world.db, async (tx) => {
+    world.db.sqlTransaction(async (tx) => {
       begun += 1;
       // Done again at once it may be before the other at the row that it gave up, and both would be locked out once more.
       if (begun > 2) await Promise.race(moves);
@@ -104,7 +105,7 @@ test('of two that lock each other out, one is done again', async () => {
       holding += 1;
       if (holding === 2) bothHold();
       await together;
-      void tx.$ahead`UPDATE kept SET n = n + 10 WHERE n = ${to}`;
+      void tx.$pipeline`UPDATE kept SET n = n + 10 WHERE n = ${to}`;
     });
   moves.push(move(1, 2), move(2, 1));
   await Promise.all(moves);
@@ -116,9 +117,9 @@ test('what pg could not write down is refused before anything of it is sent', as
   const circular: Record<string, unknown> = {};
   circular['self'] = circular;
   const error = await failureOf(
-    inSqlTransaction(world.db, async (tx) => {
+    world.db.sqlTransaction(async (tx) => {
       insert(tx, 1);
-      void tx.$ahead`SELECT ${circular}::text`;
+      void tx.$pipeline`SELECT ${circular}::text`;
     }),
   );
   expect(error).toMatchObject({ message: expect.stringContaining('plain values') });

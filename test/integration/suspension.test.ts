@@ -3,7 +3,6 @@
 import { claimMessage } from '../../prisma/store/runs/claims';
 import { resumeCompany, suspendCompany } from '../../prisma/store/lifecycle/companies';
 import { closeRun } from '../../prisma/store/runs/fence';
-import { inTransaction } from '../../prisma/store/db/transaction';
 import { deliverWakes } from '../../prisma/store/runs/wakes';
 import { createWorld, type World } from '../support/world';
 
@@ -30,7 +29,7 @@ async function claimed(): Promise<string> {
 test('a suspended company: its open run is cancelled, its pending wake suppressed, and a late closer finds the ending', async () => {
   const runId = await claimed();
   const waiting = await world.post('@scout and then this');
-  const { company } = await inTransaction(world.db, (tx) => suspendCompany(tx, world.guest.id));
+  const { company } = await world.db.transaction((tx) => suspendCompany(tx, world.guest.id));
   expect(company.suspendedAt).not.toBeNull();
 
   const run = await world.db.run.findUniqueOrThrow({ where: { id: runId } });
@@ -43,9 +42,9 @@ test('a suspended company: its open run is cancelled, its pending wake suppresse
   const wake = await world.db.wake.findFirstOrThrow({ where: { messageId: waiting.messageId } });
   expect(wake).toMatchObject({ state: 'suppressed', reason: 'suspended' });
 
-  await inTransaction(world.db, (tx) => suspendCompany(tx, world.guest.id));
+  await world.db.transaction((tx) => suspendCompany(tx, world.guest.id));
   expect(await world.db.roomEvent.count({ where: { subjectId: runId, type: 'run_ended' } })).toBe(1);
-  const resumed = await inTransaction(world.db, (tx) => resumeCompany(tx, world.guest.id));
+  const resumed = await world.db.transaction((tx) => resumeCompany(tx, world.guest.id));
   expect(resumed.company.suspendedAt).toBeNull();
   await claimed();
 });

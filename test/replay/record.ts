@@ -8,7 +8,6 @@ import { historyToJSON } from '@temporalio/common/lib/proto-utils';
 import { closeAsLost } from '../../prisma/store/runs/fence';
 import { decideHeldAction, expireHeldActions } from '../../prisma/store/runs/held-actions/decide';
 import { PRESETS } from '../../prisma/store/rooms/roster';
-import { inTransaction } from '../../prisma/store/db/transaction';
 import type { Decision, OnCrash, Rights, RunTimeouts } from '../../workflows/contract';
 import { wakeWorkflowId } from '../../workflows/contract';
 import { STATE_QUERY, type RunProgress } from '../../workflows/messages';
@@ -151,7 +150,7 @@ test.each(RECORDINGS)('records $name', async (recording) => {
     for (const [step, decision] of recording.decisions ?? []) {
       const { id, sha256, companyId } = await world.db.heldAction.findFirstOrThrow({ where: { stepKey: step } });
       const by = { keyId: 'key', name: 'Ada', companyId };
-      await inTransaction(world.db, (tx) => decideHeldAction(tx, by, id, { decision, hash: sha256 }));
+      await world.db.transaction((tx) => decideHeldAction(tx, by, id, { decision, hash: sha256 }));
       // Each in a workflow task of its own.
       const where = { heldActionId: id, deliveredAt: null };
       await until('the decision to be told', async () => (await world.db.runSignal.count({ where })) === 0);

@@ -9,7 +9,6 @@ import { connectDatabase, type Database } from '../../prisma/client';
 import type { PriceTable } from '../../workflows/policy/prices';
 import { createSecretBox, type SecretBox } from '../../workflows/policy/secret-box';
 import { ensureOperatorKey } from '../../prisma/store/access/keys';
-import type { Db } from '../../prisma/store/db/transaction';
 import type { RunHistories } from '../../worker/temporal/histories';
 import { createStreams, STREAM_SETTINGS, type StreamSettings } from '../../api/streams';
 import { assertDocumented } from './contract';
@@ -40,7 +39,7 @@ export interface ApiClient {
 
 export interface TestApi {
   readonly url: string;
-  readonly db: Db;
+  readonly db: Database;
   readonly database: Database;
   readonly databaseUrl: string;
   readonly secretBox: SecretBox;
@@ -77,12 +76,9 @@ export async function startTestApi(options: TestApiOptions = {}): Promise<TestAp
   });
   const secretBox = createSecretBox([{ id: 'test', key: randomBytes(32) }]);
   const lines: string[] = [];
-  const streams = createStreams(
-    { db: database.prisma, databaseUrl: test.url },
-    { ...STREAM_SETTINGS, ...options.streams },
-  );
+  const streams = createStreams({ db: database, databaseUrl: test.url }, { ...STREAM_SETTINGS, ...options.streams });
   const routeDeps: ApiDeps = {
-    db: database.prisma,
+    db: database,
     streams,
     requestsPerMinute: options.requestsPerMinute ?? 1_000_000,
     secretBox,
@@ -96,12 +92,12 @@ export async function startTestApi(options: TestApiOptions = {}): Promise<TestAp
     log: pino({ level: 'debug' }, { write: (line: string) => void lines.push(line) }),
   };
   const served = await serveApi(routeDeps);
-  const operatorKey = await ensureOperatorKey(database.prisma, undefined);
+  const operatorKey = await ensureOperatorKey(database, undefined);
   if (operatorKey === null) throw new Error('a fresh database had an operator key');
   const { url } = served;
   return {
     url,
-    db: database.prisma,
+    db: database,
     database,
     databaseUrl: test.url,
     secretBox,

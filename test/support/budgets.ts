@@ -1,7 +1,7 @@
 // Budgets seen from outside the code that keeps them: what every row of a day says, held against the wakes and the ledger.
 
 import type { RequestResult } from '../../prisma/store/runs/model-requests';
-import type { Db } from '../../prisma/store/db/transaction';
+import type { Database } from '../../prisma/store/db/database';
 import { answered } from './store-runs';
 
 /** A good answer that used so many tokens. */
@@ -10,7 +10,7 @@ export function answeredWith(inputTokens: number | null, outputTokens: number | 
 }
 
 /** What counts today, settled or still reserved, by agent and by company. */
-export async function countedToday(db: Db): Promise<Map<string, number>> {
+export async function countedToday(db: Database): Promise<Map<string, number>> {
   const rows = await db.$queryRaw<{ id: string; n: number }[]>`
     SELECT o.id, sum(coalesce(t.settled, t.reserved))::float8 AS n
     FROM token_reservations t CROSS JOIN LATERAL (VALUES (t.agent_id), (t.company_id)) AS o(id)
@@ -19,7 +19,7 @@ export async function countedToday(db: Db): Promise<Map<string, number>> {
 }
 
 /** Everything about reservations that is not as it has to be; nothing, where all is well. */
-export async function budgetViolations(db: Db): Promise<string[]> {
+export async function budgetViolations(db: Database): Promise<string[]> {
   const found: string[] = [];
   const counted = await countedToday(db);
   const agents = await db.agent.findMany();

@@ -3,7 +3,6 @@
 
 import pino from 'pino';
 import { createKey, type KeyToCreate } from '../../prisma/store/access/keys';
-import { inTransaction } from '../../prisma/store/db/transaction';
 import { createStreams, STREAM_SETTINGS } from '../../api/streams';
 import type { ApiDeps } from '../../api/app';
 import { serveApi } from './api';
@@ -38,7 +37,7 @@ export async function openConsole(deps: Partial<ApiDeps> = {}): Promise<ConsoleG
     ...deps,
   });
   const keyOf = (key: KeyToCreate) =>
-    inTransaction(world.db, async (tx) => {
+    world.db.transaction(async (tx) => {
       const { key: made, token } = await createKey(tx, key);
       return { id: made.id, token };
     });

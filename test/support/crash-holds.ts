@@ -1,7 +1,6 @@
 // Cases whose point is around a held action: what the room's agent may do by itself there, and who says yes to the rest.
 
 import { decideHeldAction } from '../../prisma/store/runs/held-actions/decide';
-import { inTransaction } from '../../prisma/store/db/transaction';
 import type { CrashPoint } from './crash-points';
 import { until } from './runs';
 import type { World } from './world';
@@ -78,7 +77,7 @@ async function untilParked(world: World, cases: readonly HoldCase[]): Promise<vo
 async function approveAll(world: World, cases: readonly HoldCase[]): Promise<void> {
   const agents = cases.map(({ agentId }) => agentId);
   const held = await world.db.heldAction.findMany({ where: { agentId: { in: agents }, state: 'held' } });
-  await inTransaction(world.db, async (tx) => {
+  await world.db.transaction(async (tx) => {
     for (const { id, sha256, companyId } of held) {
       const by = { keyId: world.host.person.id, name: world.host.person.name, companyId };
       await decideHeldAction(tx, by, id, { decision: 'approve', hash: sha256 });

@@ -16,11 +16,13 @@ import { Context } from '@temporalio/activity';
 import type { InjectedSinks } from '@temporalio/worker';
 import type { Activities, ActivityDeps } from '../../activities';
 import { connectDatabase } from '../../prisma/client';
-import type { Db, Tx } from '../../prisma/store/db/transaction';
+import type { Database } from '../../prisma/store/db/database';
+import type { SqlTx } from '../../prisma/store/db/transaction';
 import { buildWorkflowBundle } from '../../worker/bundle';
 import { runWorkerProcess } from '../../worker/process-main';
 import type { Seams } from '../../worker/service';
 import { openCommitCutter } from './commit-cutter';
+import { InterceptedDatabase } from './intercepted-database';
 import type { CrashSinks } from './crash-interceptor';
 import { ALL_CRASH_POINTS, CRASH_ACTIONS, type CrashAction, type CrashPoint } from './crash-points';
 
@@ -37,7 +39,7 @@ type Pass = (point: string, workflowId: string) => Promise<void>;
 type TakeLetGo = (workflowId: string) => boolean;
 
 /** Cuts the connection of this transaction at its COMMIT when its run is due. */
-type CutWhenDue = (tx: Tx, workflowId: string, commit: { activity: string; transaction: number }) => Promise<void>;
+type CutWhenDue = (tx: SqlTx, workflowId: string, commit: { activity: string; transaction: number }) => Promise<void>;
 
 function readTraps(env: NodeJS.ProcessEnv): Trap[] {
   const after = Number(env['CRASH_AFTER'] ?? 0);
@@ -119,19 +121,19 @@ function windowsOf(activity: string, committed: number): { inside: string; commi
 }
 
 /** A claim that is not as simple as most comes in a second transaction, and the first has written nothing. */
-async function hasClaim(tx: Tx, workflowId: string): Promise<boolean> {
+async function hasClaim(tx: SqlTx, workflowId: string): Promise<boolean> {
   const rows = await tx.$queryRaw<unknown[]>`SELECT 1 AS found FROM agent_run_locks WHERE workflow_id = ${workflowId}`;
   return rows.length > 0;
 }
 
-function watchTransactions(db: Db, pass: Pass, cutWhenDue: CutWhenDue | null): Db {
+function watchTransactions(db: Database, pass: Pass, cutWhenDue: CutWhenDue | null): Database {
   const commits = new WeakMap<Context, number>();
-  const transact = async <T>(work: (tx: Tx) => Promise<T>, options?: object): Promise<T> => {
+  return new InterceptedDatabase(db, async (work, run) => {
     const { activity, workflowId, context } = inActivity();
     const committed = commits.get(context) ?? 0;
     const windows = windowsOf(activity, committed);
     let counts = true;
-    const result = await db.$transaction(async (tx) => {
+    const result = await run(async (tx) => {
       const worked = await work(tx);
       counts = activity !== 'claimMessage' || (await hasClaim(tx, workflowId));
       if (!counts) return worked;
@@ -142,18 +144,11 @@ function watchTransactions(db: Db, pass: Pass, cutWhenDue: CutWhenDue | null): D
       }
       await cutWhenDue?.(tx, workflowId, { activity, transaction: committed + 1 });
       return worked;
-    }, options);
+    });
     if (!counts) return result;
     commits.set(context, committed + 1);
     if (windows) await pass(`${activity}:${windows.committed}`, workflowId);
     return result;
-  };
-  return new Proxy(db, {
-    get(target, name) {
-      if (name === '$transaction') return transact;
-      const value: unknown = Reflect.get(target, name, target);
-      return typeof value === 'function' ? (value as (...args: unknown[]) => unknown).bind(target) : value;
-    },
   });
 }
 
@@ -190,18 +185,17 @@ function watchActivities(activities: Activities, pass: Pass): Activities {
 }
 
 /** A pool whose transactions may stand for as long as the environment says, or null when it says nothing. */
-async function connectPatiently(env: NodeJS.ProcessEnv): Promise<Db | null> {
+async function connectPatiently(env: NodeJS.ProcessEnv): Promise<Database | null> {
   const seconds = env['CRASH_TRANSACTION_SECONDS'];
   if (seconds === undefined) return null;
   const transactionTimeoutMs = Number(seconds) * 1_000;
-  const { prisma } = await connectDatabase(env['DATABASE_URL'] ?? '', {
+  return connectDatabase(env['DATABASE_URL'] ?? '', {
     poolSize: Number(env['DATABASE_POOL_SIZE'] ?? 10),
     lockTimeoutMs: 3_000,
     statementTimeoutMs: 5_000,
     transactionTimeoutMs,
     applicationName: 'durable-room-crash-worker',
   });
-  return prisma;
 }
 
 /** The environment with the way to Postgres led through a cutter, and who cuts. */

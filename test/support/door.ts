@@ -5,7 +5,7 @@ import pino from 'pino';
 import type { Streams } from '../../api/streams';
 import { createSecretBox } from '../../workflows/policy/secret-box';
 import { createKey, type KeyToCreate } from '../../prisma/store/access/keys';
-import { inTransaction, type Db } from '../../prisma/store/db/transaction';
+import type { Database } from '../../prisma/store/db/database';
 import { createClient, serveApi, type ApiClient } from './api';
 import type { World } from './world';
 
@@ -29,7 +29,7 @@ export interface Door {
 }
 
 /** Opens the door of a world, on its own pool or the given one, with streams that poll or the given ones. */
-export async function openDoor(world: World, db: Db = world.db, streams?: Streams): Promise<Door> {
+export async function openDoor(world: World, db: Database = world.db, streams?: Streams): Promise<Door> {
   const served = await serveApi({
     db,
     secretBox: createSecretBox([{ id: 'test', key: randomBytes(32) }]),
@@ -41,7 +41,7 @@ export async function openDoor(world: World, db: Db = world.db, streams?: Stream
     ...(streams && { streams }),
   });
   const holderOf = async (key: KeyToCreate): Promise<Holder> => {
-    const created = await inTransaction(world.db, (tx) => createKey(tx, key));
+    const created = await world.db.transaction((tx) => createKey(tx, key));
     return { ...createClient(served.url, created.token), keyId: created.key.id };
   };
   const keysOf = async (companyId: string, agentId: string): Promise<CompanyKeys> => ({

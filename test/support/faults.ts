@@ -1,23 +1,23 @@
 // Faults injected below the activities: a database that fails at a named activity.
 
 import { activityInfo } from '@temporalio/activity';
-import type { Db } from '../../prisma/store/db/transaction';
+import { InterceptedDatabase } from './intercepted-database';
+import type { Database } from '../../prisma/store/db/database';
 
 /** The same database, whose transactions in this activity throw `error` instead of running, as often as `times` says. */
-export function failingIn(db: Db, activity: string, error: () => Error, times = Number.POSITIVE_INFINITY): Db {
+export function failingIn(
+  db: Database,
+  activity: string,
+  error: () => Error,
+  times = Number.POSITIVE_INFINITY,
+): Database {
   let left = times;
-  return new Proxy(db, {
-    get(target, property) {
-      const value: unknown = Reflect.get(target, property, target);
-      if (property !== '$transaction' || typeof value !== 'function') return value;
-      return (...args: unknown[]): unknown => {
-        if (left > 0 && currentActivity() === activity) {
-          left -= 1;
-          return Promise.reject(error());
-        }
-        return value.apply(target, args);
-      };
-    },
+  return new InterceptedDatabase(db, async (work, run) => {
+    if (left > 0 && currentActivity() === activity) {
+      left -= 1;
+      throw error();
+    }
+    return run(work);
   });
 }
 

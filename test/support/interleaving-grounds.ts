@@ -5,7 +5,7 @@ import { newId } from '../../prisma/store/db/ids';
 import { stageMessage } from '../../prisma/store/rooms/messages';
 import { lockRoomForWrite } from '../../prisma/store/rooms/roster';
 import { stageTask } from '../../prisma/store/rooms/tasks';
-import { inTransaction, type Db } from '../../prisma/store/db/transaction';
+import type { Database } from '../../prisma/store/db/database';
 
 /** A room of its own for one program: two companies, three agents, a message for each of two of them and a task. */
 export interface Ground {
@@ -20,7 +20,7 @@ export interface Ground {
 export const ALLOWANCE = 5;
 
 /** Opens rooms for `count` programs, their rows in a few statements. */
-export async function openGrounds(db: Db, count: number): Promise<Ground[]> {
+export async function openGrounds(db: Database, count: number): Promise<Ground[]> {
   const slugs = ['ana', 'ben', 'clerk'];
   const drafts = Array.from({ length: count }, () => {
     const companies = [newId('co'), newId('co')].map((id) => ({
@@ -87,12 +87,12 @@ export async function openGrounds(db: Db, count: number): Promise<Ground[]> {
 }
 
 /** The dispatcher sees this room's wakes from now on. */
-export async function wakeUp(db: Db, { roomId }: Ground): Promise<void> {
+export async function wakeUp(db: Database, { roomId }: Ground): Promise<void> {
   await db.$executeRaw`UPDATE wakes SET due_at = clock_timestamp() - interval '1 second' WHERE room_id = ${roomId}`;
 }
 
 /** The dispatcher passes this room's wakes over, whatever state they are in: the next program is not to see them. */
-export async function putToSleep(db: Db, { roomId }: Ground): Promise<void> {
+export async function putToSleep(db: Database, { roomId }: Ground): Promise<void> {
   await db.$executeRaw`UPDATE wakes SET due_at = clock_timestamp() + interval '1 year' WHERE room_id = ${roomId}`;
 }
 
@@ -107,10 +107,10 @@ const UNSPECIFIED = {
 } as const;
 
 async function writeWakes(
-  db: Db,
+  db: Database,
   { roomId, companies, agents }: Pick<Ground, 'roomId' | 'companies' | 'agents'>,
 ): Promise<Pick<Ground, 'wakes' | 'taskId'>> {
-  return inTransaction(db, async (tx) => {
+  return db.transaction(async (tx) => {
     const author = (companies[0] as (typeof companies)[number]).person;
     const room = await lockRoomForWrite(tx, roomId, author.companyId);
     const draft = new RoomDraft(roomId);

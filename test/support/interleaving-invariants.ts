@@ -1,6 +1,6 @@
 // What holds after every program, whatever its order: claims, effects, requests and endings, each once and for good.
 
-import type { Db } from '../../prisma/store/db/transaction';
+import type { Database } from '../../prisma/store/db/database';
 import type { DeclaredReply } from '../../workflows/contract';
 import { declaredKinds, planSteps } from '../../workflows/policy/steps';
 import { ALLOWANCE, type Ground } from './interleaving-grounds';
@@ -15,10 +15,10 @@ interface Final {
 /** Watches one room while its program runs. Each look says what changed that may never change. */
 export class Watch {
   private readonly seen = new Map<string, Final>();
-  private readonly db: Db;
+  private readonly db: Database;
   private readonly roomId: string;
 
-  constructor(db: Db, roomId: string) {
+  constructor(db: Database, roomId: string) {
     this.db = db;
     this.roomId = roomId;
   }
@@ -53,7 +53,7 @@ export class Watch {
 }
 
 /** Everything in this room that is not as it has to be; nothing, where all is well. */
-export async function violationsOf(db: Db, ground: Ground, trace: Trace): Promise<string[]> {
+export async function violationsOf(db: Database, ground: Ground, trace: Trace): Promise<string[]> {
   const { roomId } = ground;
   const found = [...trace.unexpected];
   const must = (holds: boolean, what: string): void => {

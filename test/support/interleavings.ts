@@ -5,7 +5,8 @@ import { randomUUID } from 'node:crypto';
 import { ApplicationFailure, asyncLocalStorage, type Context } from '@temporalio/activity';
 import { createActivities, type Activities } from '../../activities';
 import { CONTEXT_TOKENS, renderContext } from '../../activities/context/render';
-import { claimAsLost, claimMessage, type Execution } from '../../prisma/store/runs/claims';
+import { claimAsLost, claimMessage } from '../../prisma/store/runs/claims';
+import type { Execution } from '../../prisma/store/runs/locked-run';
 import { resumeCompany, suspendCompany } from '../../prisma/store/lifecycle/companies';
 import { RoomDraft, type Author } from '../../prisma/store/rooms/room-draft';
 import { Conflict, Fenced, NotAllowed, NotFound } from '../../prisma/store/db/errors';
@@ -15,7 +16,8 @@ import { claimRequest, endRequest, type RequestResult } from '../../prisma/store
 import { lockRoomForWrite } from '../../prisma/store/rooms/roster';
 import { closeAsLost, closeRun, findEnding } from '../../prisma/store/runs/fence';
 import { judgeTask, respondToTask } from '../../prisma/store/rooms/tasks';
-import { inTransaction, type Db, type Tx } from '../../prisma/store/db/transaction';
+import type { Database } from '../../prisma/store/db/database';
+import type { Tx } from '../../prisma/store/db/transaction';
 import { deliverWakes } from '../../prisma/store/runs/wakes';
 import { FAILURE, wakeWorkflowId, type DeclaredReply } from '../../workflows/contract';
 import type { CloseReason } from '../../workflows/policy/ending';
@@ -138,9 +140,9 @@ export class Player {
   readonly trace = new Trace();
   private readonly executions: readonly Execution[][];
   private readonly ground: Ground;
-  private readonly pools: readonly Db[];
+  private readonly pools: readonly Database[];
 
-  constructor(ground: Ground, pools: readonly Db[]) {
+  constructor(ground: Ground, pools: readonly Database[]) {
     this.ground = ground;
     this.pools = pools;
     this.executions = ground.wakes.map(({ agentId, messageId }) =>
@@ -169,7 +171,7 @@ export class Player {
   private async carryOut(command: Command, runId: string): Promise<void> {
     const { ground, trace } = this;
     const { variant } = command;
-    const db = this.pools[command.pool % this.pools.length] as Db;
+    const db = this.pools[command.pool % this.pools.length] as Database;
     const wake = ground.wakes[command.wake] as Ground['wakes'][number];
     const execution = this.executions[command.wake]?.[command.execution] as Execution;
     const company = ground.companies[variant % 2] as Ground['companies'][number];
@@ -223,10 +225,10 @@ export class Player {
         await deliverWakes(db, 1 + variant);
         return;
       case 'suspend':
-        await inTransaction(db, (tx) => suspendCompany(tx, company.id));
+        await db.transaction((tx) => suspendCompany(tx, company.id));
         return;
       case 'resume':
-        await inTransaction(db, (tx) => resumeCompany(tx, company.id));
+        await db.transaction((tx) => resumeCompany(tx, company.id));
         return;
       case 'leave':
       case 'comeBack': {
@@ -277,11 +279,11 @@ export class Player {
   }
 
   private async write(
-    db: Db,
+    db: Database,
     author: Author,
     work: (tx: Tx, draft: RoomDraft, room: Awaited<ReturnType<typeof lockRoomForWrite>>) => Promise<void>,
   ): Promise<void> {
-    await inTransaction(db, async (tx) => {
+    await db.transaction(async (tx) => {
       const room = await lockRoomForWrite(tx, this.ground.roomId, author.companyId);
       const draft = new RoomDraft(this.ground.roomId);
       await work(tx, draft, room);
@@ -294,7 +296,7 @@ export class Player {
     this.trace.granted.set(wake, granted.add(temporalRunId));
   }
 
-  private activitiesOf(db: Db, execution: Execution): Activities {
+  private activitiesOf(db: Database, execution: Execution): Activities {
     const activities = createActivities({
       db,
       secretBox: { seal: never, open: never, keyIdOf: never },

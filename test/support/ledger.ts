@@ -2,7 +2,7 @@
 // Without jest, so that a program can ask too: what does not hold throws an AssertionError that says what.
 
 import assert from 'node:assert/strict';
-import type { Db } from '../../prisma/store/db/transaction';
+import type { Database } from '../../prisma/store/db/database';
 import type { DeclaredReply } from '../../workflows/contract';
 import { declaredKinds, planSteps } from '../../workflows/policy/steps';
 import { until } from './run-waits';
@@ -18,7 +18,7 @@ function same(what: string, actual: unknown, expected: unknown): void {
 }
 
 /** What a run wrote into its room, by the key of the step it belongs to, each with the id that the ledger should hold. */
-async function effectsOf(db: Db, runId: string): Promise<{ kind: string; effectId: string }[]> {
+async function effectsOf(db: Database, runId: string): Promise<{ kind: string; effectId: string }[]> {
   const messages = await db.message.findMany({ where: { runId }, orderBy: { seq: 'asc' } });
   const tasks = await db.task.findMany({ where: { runId } });
   const memory = await db.memoryEntry.findMany({ where: { runId } });
@@ -43,7 +43,7 @@ async function effectsOf(db: Db, runId: string): Promise<{ kind: string; effectI
  * Fails unless the ledger of this closed run says exactly what is in its room: every step done has its effect and every
  * effect its step, every declared step has a state, and the room says once how the run ended.
  */
-export async function expectLedgerEqualsRoom(db: Db, runId: string): Promise<void> {
+export async function expectLedgerEqualsRoom(db: Database, runId: string): Promise<void> {
   const run = await db.run.findUniqueOrThrow({
     where: { id: runId },
     include: { steps: { orderBy: { position: 'asc' } }, requests: { orderBy: { number: 'asc' } }, claim: true },
@@ -103,7 +103,7 @@ export async function expectLedgerEqualsRoom(db: Db, runId: string): Promise<voi
 }
 
 /** Fails unless the room's events are numbered from 1 without gaps, in the order of their times. */
-export async function expectGaplessRoom(db: Db, roomId: string): Promise<void> {
+export async function expectGaplessRoom(db: Database, roomId: string): Promise<void> {
   const room = await db.room.findUniqueOrThrow({ where: { id: roomId } });
   const select = { seq: true, at: true };
   const events = await db.roomEvent.findMany({ where: { roomId }, orderBy: { seq: 'asc' }, select });
@@ -122,7 +122,7 @@ export async function expectGaplessRoom(db: Db, roomId: string): Promise<void> {
 }
 
 /** Waits until no session of this database but ours is inside a transaction or holds a lock. */
-export async function waitForNothingHeld(db: Db, timeoutMs?: number): Promise<void> {
+export async function waitForNothingHeld(db: Database, timeoutMs?: number): Promise<void> {
   await until(
     'every transaction and lock to be gone',
     async () => {

@@ -2,7 +2,7 @@
 // of it, counted in the room and not in the ledger.
 
 import type { Run } from '../../prisma/generated/client';
-import type { Db } from '../../prisma/store/db/transaction';
+import type { Database } from '../../prisma/store/db/database';
 import { wakeWorkflowId, type OnCrash } from '../../workflows/contract';
 import { expectGaplessRoom, expectLedgerEqualsRoom } from './ledger';
 import type { Target } from './operator-hands';
@@ -93,7 +93,7 @@ export function caseOpener(world: World, model: ScriptedModel): OpenCase {
 }
 
 /** What there is of this run in its room. */
-export async function countEffects(db: Db, runId: string): Promise<Effects> {
+export async function countEffects(db: Database, runId: string): Promise<Effects> {
   const count = (kind: string) => db.message.count({ where: { runId, kind } });
   const sends = await db.task.count({ where: { runId } });
   expect(await count('task_card')).toBe(sends);
@@ -106,7 +106,7 @@ export async function countEffects(db: Db, runId: string): Promise<Effects> {
 }
 
 /** Fails unless every wake of the room is claimed or suppressed, every run closed, and its events numbered without gaps. */
-export async function expectEverythingEnded(db: Db, roomId: string): Promise<void> {
+export async function expectEverythingEnded(db: Database, roomId: string): Promise<void> {
   expect(await db.wake.count({ where: { roomId, state: { notIn: ['claimed', 'suppressed'] } } })).toBe(0);
   expect(await db.run.count({ where: { roomId, state: { not: 'closed' } } })).toBe(0);
   const claimed = await db.wake.count({ where: { roomId, state: 'claimed' } });

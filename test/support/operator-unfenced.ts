@@ -7,7 +7,7 @@ import { stageMemory } from '../../prisma/store/rooms/memory';
 import { stageMessage } from '../../prisma/store/rooms/messages';
 import { lockRoomForWrite, type RoomForWrite } from '../../prisma/store/rooms/roster';
 import { respondToTask, stageTask } from '../../prisma/store/rooms/tasks';
-import { inTransaction, type Tx } from '../../prisma/store/db/transaction';
+import type { Tx } from '../../prisma/store/db/transaction';
 import type { DeclaredReply, StepResult } from '../../workflows/contract';
 
 interface Acting {
@@ -28,7 +28,7 @@ export function withoutFence(fenced: Activities, { db }: ActivityDeps): Activiti
     async ({ run: runId }: { run: string; step: string }): Promise<StepResult> => {
       const run = await db.run.findUniqueOrThrow({ where: { id: runId } });
       const agent = await db.agent.findUniqueOrThrow({ where: { id: run.agentId } });
-      await inTransaction(db, async (tx) => {
+      await db.transaction(async (tx) => {
         const room = await lockRoomForWrite(tx, run.roomId, run.companyId);
         const draft = new RoomDraft(run.roomId);
         await stage({

@@ -10,7 +10,7 @@ import { createActivities, type Activities, type ActivityDeps } from '../../acti
 import { heartbeatEveryMs } from '../../activities/call-model';
 import { requestReply } from '../../activities/model/provider';
 import type { SecretBox } from '../../workflows/policy/secret-box';
-import type { Db } from '../../prisma/store/db/transaction';
+import type { Database } from '../../prisma/store/db/database';
 import { FAILURE } from '../../workflows/contract';
 import { loadWorkflowBundle } from '../../worker/bundle';
 import { dispatchOnce, type DispatchPass } from '../../worker/dispatcher';
@@ -69,7 +69,7 @@ const TIMES = {
 const TIMEOUTS = { ...TEST_TIMEOUTS, limitMs: 120_000, stepMs: 60_000, modelMs: 60_000, heartbeatMs: 5_000 };
 
 export async function startOperatorWorker(
-  world: { readonly db: Db; readonly secretBox: SecretBox },
+  world: { readonly db: Database; readonly secretBox: SecretBox },
   options: OperatorWorkerOptions = {},
 ): Promise<OperatorWorker> {
   quietRuntime();

@@ -6,7 +6,6 @@ import { stageMessage, type StagedMessage } from '../../prisma/store/rooms/messa
 import { modelKeyBinding } from '../../prisma/store/model-keys/model-keys';
 import { addToRoster, lockRoomForWrite, PRESETS } from '../../prisma/store/rooms/roster';
 import { stageTask } from '../../prisma/store/rooms/tasks';
-import { inTransaction } from '../../prisma/store/db/transaction';
 import type { DeclaredReply, OnCrash } from '../../workflows/contract';
 import type { World } from './world';
 
@@ -59,7 +58,7 @@ export async function openRoom(
         modelKeyId: keyId,
       },
     });
-    await db.$transaction((tx) => addToRoster(tx, { id: roomId }, agent, PRESETS.autonomous));
+    await db.transaction((tx) => addToRoster(tx, { id: roomId }, agent, PRESETS.autonomous));
     return agent;
   };
   const agent = await addAgent('agent');
@@ -71,7 +70,7 @@ export async function openRoom(
     agent,
     clerk,
     post: (text) =>
-      inTransaction(db, async (tx) => {
+      db.transaction(async (tx) => {
         const room = await lockRoomForWrite(tx, roomId, companyId);
         const draft = new RoomDraft(roomId);
         const staged = await stageMessage(tx, draft, room, { author: person, text, mentions: [], ...common });
@@ -79,7 +78,7 @@ export async function openRoom(
         return staged;
       }),
     sendTask: (goal) =>
-      inTransaction(db, async (tx) => {
+      db.transaction(async (tx) => {
         const room = await lockRoomForWrite(tx, roomId, companyId);
         const draft = new RoomDraft(roomId);
         const staged = await stageTask(tx, draft, room, {

@@ -1,7 +1,7 @@
 // What a test knows of runs without carrying any out: their time-outs, where Temporal is, and how one waits for them. Apart
 // from the workers in runs.ts, because loading the SDK's worker costs a test file a second of CPU.
 
-import type { Db } from '../../prisma/store/db/transaction';
+import type { Database } from '../../prisma/store/db/database';
 import type { RunTimeouts } from '../../workflows/contract';
 
 /**
@@ -41,7 +41,7 @@ export async function until<T>(
 }
 
 /** The run of a message, once it is closed. */
-export async function closedRun(db: Db, messageId: string, agentId?: string) {
+export async function closedRun(db: Database, messageId: string, agentId?: string) {
   const where = { messageId, state: 'closed', ...(agentId === undefined ? {} : { agentId }) };
   return until(`the run of ${messageId} to close`, () =>
     db.run.findFirst({

@@ -1,7 +1,7 @@
 // Files as tests upload them, and the parser that reads them: PDFs made by hand, small enough to see what is in them.
 
 import { join } from 'node:path';
-import type { Db } from '../../prisma/store/db/transaction';
+import type { Database } from '../../prisma/store/db/database';
 import { readFileOnce } from '../../worker/file-loop';
 import type { ParseOutcome } from '../../worker/file-parser/limits';
 import { parseInProcess, type ParserOptions } from '../../worker/file-parser/parser-process';
@@ -57,7 +57,7 @@ export function upload(
 const PARSER_MAIN = join(COMPILED, 'worker', 'file-parser', 'main.js');
 
 /** Has a parser read everything that waits, as a worker's loop does. */
-export async function readWaitingFiles(db: Db, options: ParserOptions = {}): Promise<void> {
+export async function readWaitingFiles(db: Database, options: ParserOptions = {}): Promise<void> {
   while (await readFileOnce({ db, main: PARSER_MAIN, onUnreadable: () => undefined, ...options }));
 }
 

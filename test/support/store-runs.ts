@@ -5,9 +5,11 @@ import { asyncLocalStorage, type Context } from '@temporalio/activity';
 import { createActivities, type Activities } from '../../activities';
 import { CONTEXT_TOKENS, renderContext } from '../../activities/context/render';
 import { requestReply } from '../../activities/model/provider';
-import { claimMessage, type Execution } from '../../prisma/store/runs/claims';
+import { claimMessage } from '../../prisma/store/runs/claims';
+import type { Execution } from '../../prisma/store/runs/locked-run';
 import { claimRequest, endRequest, type RequestResult } from '../../prisma/store/runs/model-requests';
-import type { Db } from '../../prisma/store/db/transaction';
+import type { Database } from '../../prisma/store/db/database';
+import type { Tx } from '../../prisma/store/db/transaction';
 import { deliverWakes } from '../../prisma/store/runs/wakes';
 import { wakeWorkflowId, type DeclaredReply } from '../../workflows/contract';
 import { HOLD_EXPIRY_MS, TEST_TIMEOUTS, until } from './run-waits';
@@ -104,7 +106,7 @@ export function activitiesOf(
 }
 
 /** Resolves when this many statements of the database wait for a lock. */
-export async function untilWaiting(db: Db, count = 1): Promise<void> {
+export async function untilWaiting(db: Database, count = 1): Promise<void> {
   await until(`${count} waiting for a lock`, async () => {
     const [row] = await db.$queryRaw<{ n: number }[]>`
       SELECT count(*)::int AS n FROM pg_stat_activity
@@ -115,8 +117,8 @@ export async function untilWaiting(db: Db, count = 1): Promise<void> {
 
 /** A transaction that stays open, holding what it locked, until `release` or `abandon`. */
 export async function holdTransaction(
-  db: Db,
-  work: (tx: Parameters<Parameters<Db['$transaction']>[0]>[0]) => Promise<unknown>,
+  db: Database,
+  work: (tx: Tx) => Promise<unknown>,
 ): Promise<{ release: () => Promise<void> }> {
   let open = (): void => {};
   const gate = new Promise<void>((resolve) => {
@@ -124,7 +126,7 @@ export async function holdTransaction(
   });
   let settled: Promise<void> = Promise.resolve();
   await new Promise<void>((ready, failed) => {
-    settled = db.$transaction(async (tx) => {
+    settled = db.transaction(async (tx) => {
       await work(tx);
       ready();
       await gate;

@@ -12,7 +12,6 @@ import { stageMessage, type StagedMessage } from '../../prisma/store/rooms/messa
 import { modelKeyBinding } from '../../prisma/store/model-keys/model-keys';
 import { addToRoster, lockRoomForWrite, PRESETS } from '../../prisma/store/rooms/roster';
 import { stageTask } from '../../prisma/store/rooms/tasks';
-import { inTransaction, type Db } from '../../prisma/store/db/transaction';
 import type { OnCrash, Rights } from '../../workflows/contract';
 import { createTestDatabase } from './database';
 
@@ -27,7 +26,7 @@ export interface TestAgent {
 
 export interface World {
   readonly url: string;
-  readonly db: Db;
+  readonly db: Database;
   readonly database: Database;
   readonly secretBox: SecretBox;
   readonly roomId: string;
@@ -71,7 +70,7 @@ export async function createWorld(options: WorldOptions): Promise<World> {
     transactionTimeoutMs: transactionMs,
     applicationName: 'durable-room-test',
   });
-  const db = database.prisma;
+  const db = database;
   const secretBox = createSecretBox(parseKey(options.masterKeys ?? MASTER_KEYS));
   const hostId = await createCompany(db, 'larkspur', 'Larkspur');
   const guestId = await createCompany(db, 'tamarack', 'Tamarack');
@@ -113,7 +112,7 @@ export async function createWorld(options: WorldOptions): Promise<World> {
     await db.agent.create({
       data: { ...agent, alwaysOn: true, instructions: 'Be brief.', model: 'test-model', modelKeyId: keyId },
     });
-    await db.$transaction((tx) =>
+    await db.transaction((tx) =>
       addToRoster(tx, { id: roomId }, agent, rights ?? options.rights ?? PRESETS.autonomous),
     );
     return agent;
@@ -135,7 +134,7 @@ export async function createWorld(options: WorldOptions): Promise<World> {
     scout,
     addAgent,
     post: (text, { author = host.person, hop = 0 } = {}) =>
-      inTransaction(db, async (tx) => {
+      db.transaction(async (tx) => {
         const room = await lockRoomForWrite(tx, roomId, author.companyId);
         const draft = new RoomDraft(roomId);
         const staged = await stageMessage(tx, draft, room, {
@@ -150,7 +149,7 @@ export async function createWorld(options: WorldOptions): Promise<World> {
         return staged;
       }),
     sendTask: (to, goal) =>
-      inTransaction(db, async (tx) => {
+      db.transaction(async (tx) => {
         const room = await lockRoomForWrite(tx, roomId, hostId);
         const draft = new RoomDraft(roomId);
         const staged = await stageTask(tx, draft, room, {
@@ -176,7 +175,7 @@ export async function createWorld(options: WorldOptions): Promise<World> {
   };
 }
 
-async function createCompany(db: Db, slug: string, name: string): Promise<string> {
+async function createCompany(db: Database, slug: string, name: string): Promise<string> {
   const id = newId('co');
   await db.company.create({ data: { id, slug, name } });
   return id;

@@ -102,7 +102,7 @@ describe('a message whose wake cannot be started', () => {
     const api = await serveApi(deps);
     opened.push(() => api.close());
     const key = { kind: 'service', name: 'a door', companyId: place.host.id } as const;
-    const { token } = await place.db.$transaction((tx) => createKey(tx, key));
+    const { token } = await place.db.transaction((tx) => createKey(tx, key));
     const client = createClient(api.url, token);
 
     const port = Number(server.address.split(':').at(-1));

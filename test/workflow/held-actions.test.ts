@@ -267,7 +267,7 @@ describe('with a door closed', () => {
       statementTimeoutMs: 5_000,
       transactionTimeoutMs: 8_000,
     });
-    const dying = await openDoor(world, own.prisma);
+    const dying = await openDoor(world, own);
     expect((await decide(world, dying.host.member, run.id, 'task_send:1', 'approve')).status).toBe(200);
     await dying.close();
     await own.close();

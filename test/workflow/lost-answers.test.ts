@@ -3,10 +3,10 @@
 
 import { activityInfo } from '@temporalio/activity';
 import { connectDatabase, type Database } from '../../prisma/client';
-import type { Db, Tx } from '../../prisma/store/db/transaction';
 import { wakeWorkflowId, type Ending, type OnCrash, type StepState } from '../../workflows/contract';
 import { dispatchOnce } from '../../worker/dispatcher';
 import { openCommitCutter, type CommitCutter, type Cut } from '../support/commit-cutter';
+import { InterceptedDatabase } from '../support/intercepted-database';
 import { expectLedgerEqualsRoom, waitForNothingHeld } from '../support/ledger';
 import { declareEveryKind, openRoom, type TestRoom } from '../support/rooms';
 import { closedRun, startTestWorker, until, type TestWorker } from '../support/runs';
@@ -94,7 +94,7 @@ beforeAll(async () => {
     opened.set(each, { room, messageId });
   }
   const patient = { limitMs: 120_000, stepMs: 20_000, heartbeatMs: 20_000 };
-  worker = await startTestWorker({ ...world, db: cutting(database.prisma) }, { dispatch: false, timeouts: patient });
+  worker = await startTestWorker({ ...world, db: cutting(database) }, { dispatch: false, timeouts: patient });
   await dispatch();
 });
 afterAll(async () => {
@@ -111,30 +111,23 @@ async function dispatch(): Promise<void> {
   await dispatchOnce({ db: world.db, client, taskQueue, onStartFailed: () => undefined });
 }
 
-function cutting(db: Db): Db {
+function cutting(db: Database): Database {
   const transactions = new Map<string, number>();
-  const transact = <T>(work: (tx: Tx) => Promise<T>, options?: object): Promise<T> => {
+  return new InterceptedDatabase(db, (work, run) => {
     const { activityType, workflowExecution } = activityInfo();
     const agent = workflowExecution?.workflowId.split('/')[1] ?? '';
     const counted = `${agent} ${activityType}`;
     const number = (transactions.get(counted) ?? 0) + 1;
     transactions.set(counted, number);
     const due = pending.get(agent);
-    return db.$transaction(async (tx) => {
+    return run(async (tx) => {
       const result = await work(tx);
       if (due?.activity === activityType && due.transaction === number) {
         const [row] = await tx.$queryRaw<{ port: number }[]>`SELECT inet_client_port() AS port`;
         cutter.cutAtCommit(row?.port ?? 0, due.cut);
       }
       return result;
-    }, options);
-  };
-  return new Proxy(db, {
-    get(target, name) {
-      if (name === '$transaction') return transact;
-      const value: unknown = Reflect.get(target, name, target);
-      return typeof value === 'function' ? (value as (...args: unknown[]) => unknown).bind(target) : value;
-    },
+    });
   });
 }
 

@@ -31,7 +31,7 @@ beforeAll(async () => {
   });
   const first = await startTestWorker(world, { timeouts: PATIENT });
   workers.push(first);
-  const ofItsOwn = { db: second.prisma, secretBox: world.secretBox };
+  const ofItsOwn = { db: second, secretBox: world.secretBox };
   workers.push(await startTestWorker(ofItsOwn, { timeouts: PATIENT, taskQueue: first.taskQueue }));
 });
 afterAll(async () => {
@@ -93,7 +93,7 @@ test('one of two workers is stopped and started three times under 50 messages: e
   })();
   for (let restart = 0; restart < 3; restart += 1) {
     await workers.pop()?.stop();
-    const ofItsOwn = { db: second.prisma, secretBox: world.secretBox };
+    const ofItsOwn = { db: second, secretBox: world.secretBox };
     workers.push(await startTestWorker(ofItsOwn, { timeouts: PATIENT, taskQueue }));
   }
   await posting;

@@ -7,10 +7,11 @@ import type { History } from '@temporalio/common/lib/proto-utils';
 import type { Run } from '../../prisma/generated/client';
 import { createActivities, type ActivityDeps } from '../../activities';
 import { newId } from '../../prisma/store/db/ids';
-import type { Db, Tx } from '../../prisma/store/db/transaction';
+import type { Database } from '../../prisma/store/db/database';
 import { deliverWakes } from '../../prisma/store/runs/wakes';
 import { WORKFLOW_TYPE, wakeWorkflowId, type AgentRunInput, type AgentRunResult } from '../../workflows/contract';
 import { startRun } from '../../worker/dispatcher';
+import { InterceptedDatabase } from '../support/intercepted-database';
 import { expectLedgerEqualsRoom, waitForNothingHeld } from '../support/ledger';
 import { closedRun, startTestWorker, until, type TestWorker } from '../support/runs';
 import { answer, startScriptedModel, type ScriptedModel } from '../support/scripted-model-server';
@@ -56,20 +57,14 @@ afterAll(async () => {
   await model.stop();
 });
 
-function breakable(db: Db): Db {
-  const transact = <T>(work: (tx: Tx) => Promise<T>, options?: object): Promise<T> =>
-    db.$transaction(async (tx) => {
+function breakable(db: Database): Database {
+  return new InterceptedDatabase(db, (work, run) =>
+    run(async (tx) => {
       const result = await work(tx);
       if (activityInfo().activityType === broken) throw new Error('a bug');
       return result;
-    }, options);
-  return new Proxy(db, {
-    get(target, name) {
-      if (name === '$transaction') return transact;
-      const value: unknown = Reflect.get(target, name, target);
-      return typeof value === 'function' ? (value as (...args: unknown[]) => unknown).bind(target) : value;
-    },
-  });
+    }),
+  );
 }
 
 function startByHand(input: AgentRunInput, workflowId = `by-hand/${randomUUID()}`) {

@@ -4,7 +4,6 @@
 import { RoomDraft } from '../../prisma/store/rooms/room-draft';
 import { stageFile } from '../../prisma/store/files/files';
 import { stageMemory } from '../../prisma/store/rooms/memory';
-import { inTransaction } from '../../prisma/store/db/transaction';
 import { readWaitingFiles } from '../support/sample-files';
 import { answer, startScriptedModel, type ScriptedModel } from '../support/scripted-model-server';
 import { closedRun, startTestWorker, type TestWorker } from '../support/runs';
@@ -29,7 +28,7 @@ const EVIL =
 
 test('a forged boundary in a message, a task, a memory line, a file name and a passage ends nothing', async () => {
   const author = world.guest.person;
-  await inTransaction(world.db, async (tx) => {
+  await world.db.transaction(async (tx) => {
     const draft = new RoomDraft(world.roomId);
     stageMemory(draft, world.roomId, {
       author,

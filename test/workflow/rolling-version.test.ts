@@ -4,7 +4,6 @@
 import { randomBytes } from 'node:crypto';
 import { decideHeldAction } from '../../prisma/store/runs/held-actions/decide';
 import { PRESETS } from '../../prisma/store/rooms/roster';
-import { inTransaction } from '../../prisma/store/db/transaction';
 import { wakeWorkflowId } from '../../workflows/contract';
 import { closedRun, until } from '../support/run-waits';
 import { answer, startScriptedModel, type ScriptedModel } from '../support/scripted-model-server';
@@ -93,7 +92,7 @@ const STANDINGS: readonly Standing[] = [
           const action = await world.db.heldAction.findFirstOrThrow({ where: { agentId: patient.id } });
           const by = { keyId: 'key', name: 'Ada', companyId: action.companyId };
           const yes = { decision: 'approve', hash: action.sha256 } as const;
-          await inTransaction(world.db, (tx) => decideHeldAction(tx, by, action.id, yes));
+          await world.db.transaction((tx) => decideHeldAction(tx, by, action.id, yes));
         },
       };
     },

@@ -41,7 +41,7 @@ test('two subscribers get the same message event once each, and the list shows i
   const tokens: string[] = [];
   for (const companyId of companies) {
     const key = { kind: 'service', name: 'reader', companyId } as const;
-    tokens.push((await world.db.$transaction((tx) => createKey(tx, key))).token);
+    tokens.push((await world.db.transaction((tx) => createKey(tx, key))).token);
   }
   const path = `/v1/rooms/${world.roomId}`;
   const readers = await Promise.all(tokens.map((token) => openEvents(`${served.url}${path}/events`, token)));

@@ -4,7 +4,7 @@
 import { Counter, Gauge, Registry } from 'prom-client';
 import { OBSERVATIONS, type Observation } from '../../prisma/store/rooms/observations';
 import { loadStanding } from '../../prisma/store/reports/backlog';
-import type { Db } from '../../prisma/store/db/transaction';
+import type { Database } from '../../prisma/store/db/database';
 
 /** Counts what this process's store writes from here on. Returns what stops it. */
 export function countStore(registry: Registry): () => void {
@@ -47,7 +47,7 @@ export function countStore(registry: Registry): () => void {
 }
 
 /** What stands in the database at each scrape. Every process that has these says the same: take the max, not the sum. */
-export function gaugeStanding(registry: Registry, db: Db): void {
+export function gaugeStanding(registry: Registry, db: Database): void {
   const count = new Gauge({
     name: 'durable_room_standing',
     help: 'Rows that wait for something: pending and delivered wakes, open runs.',

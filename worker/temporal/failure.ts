@@ -2,17 +2,9 @@
 
 import { isGrpcServiceError } from '@temporalio/client';
 import type { TemporalSettings } from './settings';
+import { TemporalUnavailable } from './unavailable';
 
-/** A Temporal that could not be reached or used, by whoever's fault. The message is for an operator's eyes. */
-export class TemporalUnavailable extends Error {
-  override readonly name = 'TemporalUnavailable';
-  /** False where asking again later could help. */
-  readonly needsMending: boolean;
-  constructor(message: string, needsMending = true) {
-    super(message);
-    this.needsMending = needsMending;
-  }
-}
+export { TemporalUnavailable } from './unavailable';
 
 /** gRPC's own numbers. */
 const NOT_FOUND = 5;

@@ -3,7 +3,7 @@
 
 import { existsSync } from 'node:fs';
 import { loadClientConnectConfig, type ClientConnectConfig } from '@temporalio/envconfig';
-import { TemporalUnavailable } from './failure';
+import { TemporalUnavailable } from './unavailable';
 
 export type Environment = Readonly<Record<string, string | undefined>>;
 

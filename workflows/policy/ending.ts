@@ -7,7 +7,7 @@
 //   the reply was null   → silent · partial · failed, in the same way
 
 import { MODEL_REQUESTS_LIMIT, type Ending, type Rights, type StepState } from '../contract';
-import type { HoldRecord } from './next-move';
+import type { HoldRecord, StepRecord } from './records';
 import type { Step } from './steps';
 
 /** Why somebody closes a run. `ended`: there is nothing more to do. */
@@ -19,11 +19,7 @@ export type CloseReason =
   /** `step`: the key of the step whose attempt failed, if one did. */
   | { readonly kind: 'failed'; readonly code: string; readonly step?: string };
 
-export interface StepRecord {
-  readonly key: string;
-  readonly state: StepState;
-  readonly code: string | null;
-}
+export type { StepRecord } from './records';
 
 export interface RequestRecord {
   readonly number: number;

@@ -4,15 +4,11 @@
 //   the reply first: go → at once · hold → when its yes comes, and until then nothing · not posted → nothing more
 //   then the steps that go, as declared; then each held step when its yes comes; then it is over
 
-import type { HeldActionState, Rights } from '../contract';
-import type { StepRecord } from './ending';
+import type { Rights } from '../contract';
+import type { HoldRecord, StepRecord } from './records';
 import type { Step } from './steps';
 
-/** A held action of the run, by the key of its step. */
-export interface HoldRecord {
-  readonly key: string;
-  readonly state: HeldActionState;
-}
+export type { HoldRecord } from './records';
 
 export type Move =
   | { readonly kind: 'act'; readonly step: Step }

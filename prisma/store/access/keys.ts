@@ -5,7 +5,8 @@ import { Prisma, type ApiKey } from '../../generated/client';
 import { Conflict, NotFound } from '../db/errors';
 import { newId } from '../db/ids';
 import { byId, pageOf, type Page, type PageRequest } from '../db/paging';
-import { inTransaction, type Db, type Reader, type Tx } from '../db/transaction';
+import type { Database } from '../db/database';
+import type { Reader, Tx } from '../db/transaction';
 
 export type PersonRole = 'admin' | 'member';
 
@@ -162,8 +163,8 @@ export async function revokeKey(tx: Tx, companyId: string, keyId: string): Promi
  * Sees to it that the operator has a key. `configured` becomes the only one; without it, one is made if none is live.
  * Returns the token if it was made here, which is the only time it can be shown. Idempotent, in many processes at once.
  */
-export async function ensureOperatorKey(db: Db, configured: string | undefined): Promise<string | null> {
-  return inTransaction(db, async (tx) => {
+export async function ensureOperatorKey(db: Database, configured: string | undefined): Promise<string | null> {
+  return db.transaction(async (tx) => {
     await tx.$queryRaw`SELECT pg_advisory_xact_lock(${OPERATOR_KEY_LOCK}::bigint)::text`;
     if (configured === undefined) {
       const live = await tx.apiKey.count({ where: { kind: 'operator', revokedAt: null } });

@@ -2,7 +2,8 @@
 // answer stand or fall together, in the write's own transaction.
 
 import { createHash } from 'node:crypto';
-import type { Db, SqlTx } from '../db/transaction';
+import type { Database } from '../db/database';
+import type { SqlTx } from '../db/transaction';
 
 /** A POST that bore an Idempotency-Key. Another holder's, or another path's, is another key. */
 export interface KeyedRequest {
@@ -66,7 +67,7 @@ export async function keepAnswer(
 }
 
 /** Deletes up to `limit` answers that are too old to count, and returns how many. */
-export async function purgeAnswers(db: Db, limit: number): Promise<number> {
+export async function purgeAnswers(db: Database, limit: number): Promise<number> {
   return db.$executeRaw`
     DELETE FROM stored_answers WHERE ctid = ANY (ARRAY(
       SELECT ctid FROM stored_answers

@@ -1,45 +1,45 @@
-// Says on a channel which rooms have news, and which companies of their held actions, after the commit that made it. A hint:
-// whoever misses it finds the news by looking.
+// Notifies which rooms have new events, and which companies have changes of held actions, after the commit that made
+// them. A hint: a listener that misses it finds the change when it polls.
 //
 // Not in the transaction itself: Postgres makes commits that notify wait for one another, across all rooms, until each is
-// on disk. Said afterwards, and by many commits at once, it costs the writers nothing.
+// on disk. Sent afterwards, and for many commits at once, a notification costs the writers nothing.
 
-import type { Db, SqlTx } from './transaction';
+import type { SqlTx } from './transaction';
 
 /** The payload is ids of rooms and companies, comma-separated. */
 export const ROOMS_CHANNEL = 'durable_room_events';
 
-/** How long commits are gathered before they are told of together: nobody sees it, and a burst is one statement. */
+/** How long commits are gathered into one notification: too short to be seen, and a burst is one statement. */
 const GATHER_MS = 5;
 
 /** A payload has less than 8,000 bytes. */
 const IDS_PER_HINT = 200;
 
-const noted = new WeakMap<SqlTx, Set<string>>();
-const gathered = new WeakMap<Db, Set<string>>();
-
-/** Notes that a transaction appended to a room, or changed a held action of a company. */
-export function noteNews(tx: SqlTx, roomOrCompanyId: string): void {
-  const places = noted.get(tx) ?? new Set();
-  noted.set(tx, places.add(roomOrCompanyId));
+/** Registers that a transaction appended to a room, or changed a held action of a company: notified after its COMMIT. */
+export function notifyAfterCommit(tx: SqlTx, roomOrCompanyId: string): void {
+  tx.afterCommit(({ notifier }) => notifier.add(roomOrCompanyId));
 }
 
-/** Tells of what a committed transaction noted. Never fails, and is not waited for. */
-export function tellNews(db: Db, tx: SqlTx | undefined): void {
-  const places = tx && noted.get(tx);
-  if (places === undefined) return;
-  const waiting = gathered.get(db);
-  if (waiting !== undefined) {
-    for (const place of places) waiting.add(place);
-    return;
+/** Gathers the ids of committed transactions and sends them together. Never fails, and the writers do not wait for it. */
+export class Notifier {
+  private readonly send: (payload: string) => Promise<unknown>;
+  private gathered = new Set<string>();
+
+  /** `send` notifies `ROOMS_CHANNEL`. */
+  constructor(send: (payload: string) => Promise<unknown>) {
+    this.send = send;
   }
-  gathered.set(db, places);
-  setTimeout(() => {
-    gathered.delete(db);
-    const ids = [...places];
+
+  add(roomOrCompanyId: string): void {
+    if (this.gathered.size === 0) setTimeout(() => this.flush(), GATHER_MS).unref();
+    this.gathered.add(roomOrCompanyId);
+  }
+
+  private flush(): void {
+    const ids = [...this.gathered];
+    this.gathered = new Set();
     for (let from = 0; from < ids.length; from += IDS_PER_HINT) {
-      const payload = ids.slice(from, from + IDS_PER_HINT).join(',');
-      db.$queryRaw`SELECT pg_notify(${ROOMS_CHANNEL}, ${payload})::text AS told`.catch(() => undefined);
+      this.send(ids.slice(from, from + IDS_PER_HINT).join(',')).catch(() => undefined);
     }
-  }, GATHER_MS).unref();
+  }
 }

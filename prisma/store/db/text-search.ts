@@ -6,7 +6,9 @@
 import { Prisma } from '../../generated/client';
 import { SearchTooSlow } from './errors';
 import type { PageRequest } from './paging';
-import { inSqlTransaction, sqlStateOf, type Db, type SqlTx } from './transaction';
+import type { Database } from './database';
+import { sqlStateOf } from './sql-errors';
+import type { SqlTx } from './transaction';
 
 /** A search ranks this many of the newest rows that match: ranking every row would grow with the room. */
 export const CANDIDATES_LIMIT = 100;
@@ -54,12 +56,12 @@ export function rankedPageOf<T extends RankedKey>(rows: readonly T[], page: Rank
  * @throws SearchTooSlow
  */
 export async function searchWithin<T>(
-  db: Db,
+  db: Database,
   limitMs: number,
   asked: { readonly text: string; readonly within: readonly string[] },
   work: (tx: SqlTx, terms: SearchTerms) => Promise<T>,
 ): Promise<T | null> {
-  return inSqlTransaction(db, async (tx) => {
+  return db.sqlTransaction(async (tx) => {
     const [row] = await tx.$queryRaw<{ words: string }[]>`
       SELECT websearch_to_tsquery('simple', ${asked.text})::text AS words,
              set_config('statement_timeout', ${String(limitMs)}, true) AS "limit"`;

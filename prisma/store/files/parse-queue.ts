@@ -8,7 +8,8 @@
 
 import type { UnreadableCode } from './files';
 import { newId } from '../db/ids';
-import { inSqlTransaction, type Db, type SqlTx } from '../db/transaction';
+import type { Database } from '../db/database';
+import type { SqlTx } from '../db/transaction';
 
 /** How long an attempt has a file for itself, and again after every batch of passages: the parser's 10 s, thrice. */
 const LEASE_SECONDS = 30;
@@ -39,7 +40,7 @@ export interface PassageToWrite {
  * Takes the file that has waited longest, for the length of a lease; null when none waits. Files that others hold are
  * passed over, and what was tried too often is given up on the way.
  */
-export async function takeFile(db: Db): Promise<FileToParse | null> {
+export async function takeFile(db: Database): Promise<FileToParse | null> {
   for (;;) {
     const [taken] = await db.$queryRaw<FileToParse[]>`
       WITH due AS (
@@ -65,13 +66,13 @@ export async function takeFile(db: Db): Promise<FileToParse | null> {
  * In several transactions, each of which renews the lease: nobody sees a passage before its file is ready.
  */
 export async function finishFile(
-  db: Db,
+  db: Database,
   file: Pick<FileToParse, 'id' | 'roomId' | 'attempt'>,
   read: { passages: readonly PassageToWrite[]; pages: number | null },
 ): Promise<boolean> {
   const batches = Math.max(1, Math.ceil(read.passages.length / BATCH));
   for (let n = 0; n < batches; n += 1) {
-    const written = await inSqlTransaction(db, async (tx) => {
+    const written = await db.sqlTransaction(async (tx) => {
       if (!(await holdFile(tx, file))) return false;
       // What an attempt left that did not come to its end.
       if (n === 0) await tx.$executeRaw`DELETE FROM passages WHERE file_id = ${file.id}`;
@@ -97,7 +98,7 @@ export async function finishFile(
 
 /** Says why a file can't be read, for good. False when another attempt has followed this one. */
 export async function refuseFile(
-  db: Db,
+  db: Database,
   file: Pick<FileToParse, 'id' | 'attempt'>,
   code: UnreadableCode,
 ): Promise<boolean> {
@@ -114,7 +115,7 @@ export function isLastAttempt(file: Pick<FileToParse, 'attempt'>): boolean {
 
 /** Gives a file back, to be tried again at once; an attempt that was `interrupted` by us does not count. */
 export async function releaseFile(
-  db: Db,
+  db: Database,
   file: Pick<FileToParse, 'id' | 'attempt'>,
   { interrupted }: { interrupted: boolean },
 ): Promise<void> {

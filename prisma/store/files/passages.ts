@@ -11,8 +11,9 @@ import {
   type RankedPage,
   type RankedPageRequest,
 } from '../db/text-search';
-import { PLANNED_ANEW } from '../db/sql-transaction';
-import type { Db, Reader } from '../db/transaction';
+import { UNPREPARED } from '../db/prepared-statements';
+import type { Database } from '../db/database';
+import type { Reader } from '../db/transaction';
 
 /** A passage with what is needed to cite it. */
 export interface Passage {
@@ -29,7 +30,7 @@ export interface Passage {
 
 /** Passages of a room's files, or of one of them, that match, best first. @throws SearchTooSlow */
 export async function searchPassages(
-  db: Db,
+  db: Database,
   roomId: string,
   asked: { readonly text: string; readonly limitMs: number },
   fileId: string | undefined,
@@ -41,7 +42,7 @@ export async function searchPassages(
     db,
     asked.limitMs,
     { text: asked.text, within },
-    (tx, { words, scoped }) => tx.$queryRaw<(Passage & RankedKey)[]>`${PLANNED_ANEW}
+    (tx, { words, scoped }) => tx.$queryRaw<(Passage & RankedKey)[]>`${UNPREPARED}
       WITH found AS MATERIALIZED ${newestMatching('passages', roomId, scoped, Prisma.sql`true`, CANDIDATES_LIMIT)},
       ranked AS (
         SELECT p.id, p.room_id AS "roomId", p.file_id AS "fileId", f.name AS "fileName", p.number, p.page, p.line,

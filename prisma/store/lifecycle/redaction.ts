@@ -9,7 +9,7 @@ import { RoomDraft, type Author } from '../rooms/room-draft';
 import { NotAllowed, NotFound } from '../db/errors';
 import { eraseFile } from '../files/files';
 import { isId } from '../db/ids';
-import { loadLockedRun } from '../runs/fence';
+import { loadLockedRun } from '../runs/locked-run';
 import type { Tx } from '../db/transaction';
 
 export interface Redaction {

@@ -2,7 +2,8 @@
 // What a text is sealed under stands at its beginning, so Postgres finds it without opening anything.
 
 import { modelKeyBinding } from './model-keys';
-import { inSqlTransaction, inStatement, type Db } from '../db/transaction';
+import type { Database } from '../db/database';
+import { inStatement } from '../db/sql-errors';
 
 export interface SealedSecret {
   readonly modelKeyId: string;
@@ -13,7 +14,7 @@ export interface SealedSecret {
 
 /** Up to `limit` secrets, of revoked keys too, whose sealed text begins otherwise, by id after `after`. */
 export async function listSealedOtherwise(
-  db: Db,
+  db: Database,
   prefix: string,
   after: string,
   limit: number,
@@ -27,7 +28,7 @@ export async function listSealedOtherwise(
 }
 
 /** How many secrets there are, and how many of them begin so. */
-export async function countSealed(db: Db, prefix: string): Promise<{ all: number; so: number }> {
+export async function countSealed(db: Database, prefix: string): Promise<{ all: number; so: number }> {
   const [counts] = await inStatement(
     db.$queryRaw<{ all: number; so: number }[]>`
       SELECT count(*)::int AS all, count(*) FILTER (WHERE starts_with(sealed_secret, ${prefix}))::int AS so
@@ -41,12 +42,11 @@ export async function countSealed(db: Db, prefix: string): Promise<{ all: number
  * The version stays: it is the same secret, which a provider refused or did not.
  */
 export async function replaceSealed(
-  db: Db,
+  db: Database,
   resealed: readonly { modelKeyId: string; was: string; now: string }[],
 ): Promise<number> {
   const rows = JSON.stringify(resealed.map(({ modelKeyId, was, now }) => ({ id: modelKeyId, was, now })));
-  return inSqlTransaction(
-    db,
+  return db.sqlTransaction(
     (tx) => tx.$executeRaw`
       UPDATE model_keys k SET sealed_secret = x.now
       FROM jsonb_to_recordset(${rows}::jsonb) AS x(id text, was text, now text)

@@ -11,7 +11,8 @@ import type { ModelProtocol } from '../../../workflows/policy/model-endpoint';
 import { WAKES_CHANNEL } from '../rooms/room-draft';
 import { Conflict, InvalidInput, NotFound } from '../db/errors';
 import { newId } from '../db/ids';
-import { inSqlTransaction, type Db, type SqlTx, type Tx } from '../db/transaction';
+import type { Database } from '../db/database';
+import type { SqlTx, Tx } from '../db/transaction';
 
 /** What the workers' channel says of a test that waits. Wakes say nothing. */
 export const KEY_TEST_HINT = 'key_test';
@@ -89,8 +90,8 @@ export async function endOpenKeyTest(tx: SqlTx, modelKeyId: string, code: 'repla
  * Tests held by another worker are passed over. One that was taken up as often as a key's address may be asked in a row ends
  * `unknown`, one of a suspended company `suspended`: neither is asked again.
  */
-export async function takeKeyTests(db: Db, limit: number, leaseSeconds: number): Promise<TakenKeyTest[]> {
-  return inSqlTransaction(db, async (tx) => {
+export async function takeKeyTests(db: Database, limit: number, leaseSeconds: number): Promise<TakenKeyTest[]> {
+  return db.sqlTransaction(async (tx) => {
     const due = await tx.$queryRaw<(TakenKeyTest & { suspended: boolean })[]>`
       SELECT t.id, t.attempts + 1 AS attempt, k.id AS "keyId", t.version, t.model, k.provider AS protocol, k.base_url AS "baseUrl",
              k.owner_supplied AS "ownerSupplied", k.sealed_secret AS "sealedSecret",
@@ -125,9 +126,9 @@ function whyNotAsked(test: TakenKeyTest & { suspended: boolean }): KeyTestCode |
  * Records what a test came to, unless its key was replaced or revoked meanwhile or its lease passed to another. A success
  * clears the mark of a refused key, a refusal of the key sets it, both for the version that was tested.
  */
-export async function endKeyTest(db: Db, test: TakenKeyTest, result: KeyTestResult): Promise<void> {
+export async function endKeyTest(db: Database, test: TakenKeyTest, result: KeyTestResult): Promise<void> {
   const code = result.state === 'failed' ? result.code : null;
-  await inSqlTransaction(db, async (tx) => {
+  await db.sqlTransaction(async (tx) => {
     await tx.$queryRaw`SELECT 1 AS locked FROM model_keys WHERE id = ${test.keyId} FOR NO KEY UPDATE`;
     await tx.$executeRaw`
       WITH ended AS (
@@ -143,8 +144,8 @@ export async function endKeyTest(db: Db, test: TakenKeyTest, result: KeyTestResu
 }
 
 /** Lets another worker take a test up at once, whose request was given up half-way. The attempt counts. */
-export async function giveUpKeyTest(db: Db, test: TakenKeyTest): Promise<void> {
-  await inSqlTransaction(db, async (tx) => {
+export async function giveUpKeyTest(db: Database, test: TakenKeyTest): Promise<void> {
+  await db.sqlTransaction(async (tx) => {
     await tx.$executeRaw`
       UPDATE model_key_tests SET due_at = clock_ms()
       WHERE model_key_id = ${test.keyId} AND id = ${test.id} AND state = 'running' AND attempts = ${test.attempt}`;

@@ -1,6 +1,7 @@
 // What waits in the database, and for how long. Read by the metrics of each process; each line is one partial index.
 
-import { inStatement, type Db } from '../db/transaction';
+import type { Database } from '../db/database';
+import { inStatement } from '../db/sql-errors';
 
 export interface Standing {
   readonly counts: Readonly<Record<string, number>>;
@@ -8,7 +9,7 @@ export interface Standing {
 }
 
 /** One statement, by partial indexes: what is over is not read, however much of it there is. */
-export async function loadStanding(db: Db): Promise<Standing> {
+export async function loadStanding(db: Database): Promise<Standing> {
   const rows = await inStatement(
     db.$queryRaw<{ what: string; n: number; seconds: number }[]>`
       SELECT what, n::int, greatest(coalesce(extract(epoch FROM clock_ms() - since), 0), 0)::float8 AS seconds FROM (

@@ -3,12 +3,12 @@
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { findPrismaDir } from '../../migrate';
-import type { Db } from '../db/transaction';
+import type { Database } from '../db/database';
 
 let known: readonly string[] | undefined;
 
 /** How many of this code's migrations the database lacks, all of them when it was never migrated. */
-export async function findMissingMigrations(db: Db): Promise<number> {
+export async function findMissingMigrations(db: Database): Promise<number> {
   known ??= readdirSync(join(findPrismaDir(), 'migrations'), { withFileTypes: true })
     .filter((entry) => entry.isDirectory())
     .map((entry) => entry.name);

@@ -9,7 +9,7 @@ import { NotFound } from '../db/errors';
 import { memoryResource } from './memory';
 import { byId, pageOf, type Page, type PageRequest } from '../db/paging';
 import { quoted } from '../db/text-search';
-import { PLANNED_ANEW } from '../db/sql-transaction';
+import { UNPREPARED } from '../db/prepared-statements';
 import type { Reader } from '../db/transaction';
 
 /** A company in a room, and whether this look may show what it keeps private. */
@@ -44,7 +44,7 @@ export async function listMemory(
   const { category, tag, author, since, until } = filter;
   const filtered = [category, tag, author, since, until].some((given) => given !== undefined);
   if (filtered) {
-    const found = await reader.$queryRaw<{ id: string }[]>`${PLANNED_ANEW}
+    const found = await reader.$queryRaw<{ id: string }[]>`${UNPREPARED}
       SELECT e.id FROM memory_entries e
       WHERE e.room_id = ${roomId} AND e.search @@ ${placeOf(roomId, filter).map(quoted).join(' & ')}::tsquery
         AND ${readable(viewer, filter)} AND (${page.after === null} OR e.id ${beyond} ${page.after ?? ''})

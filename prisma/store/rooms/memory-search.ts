@@ -10,12 +10,12 @@ import {
   type RankedPage,
   type RankedPageRequest,
 } from '../db/text-search';
-import { PLANNED_ANEW } from '../db/sql-transaction';
-import type { Db } from '../db/transaction';
+import { UNPREPARED } from '../db/prepared-statements';
+import type { Database } from '../db/database';
 
 /** Entries of a room that match, best first, as the viewer may see them. @throws SearchTooSlow */
 export async function searchMemory(
-  db: Db,
+  db: Database,
   viewer: MemoryViewer,
   roomId: string,
   asked: { readonly text: string; readonly limitMs: number },
@@ -27,7 +27,7 @@ export async function searchMemory(
     db,
     asked.limitMs,
     { text: asked.text, within: placeOf(roomId, filter) },
-    (tx, { words, scoped }) => tx.$queryRaw<RankedKey[]>`${PLANNED_ANEW}
+    (tx, { words, scoped }) => tx.$queryRaw<RankedKey[]>`${UNPREPARED}
       WITH found AS MATERIALIZED ${newestMatching('memory_entries', roomId, scoped, readable(viewer, filter), CANDIDATES_LIMIT)},
       ranked AS (
         SELECT e.id, ts_rank(e.search, ${words}::tsquery)::float8 AS rank FROM found JOIN memory_entries e USING (id)

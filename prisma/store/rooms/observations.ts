@@ -4,7 +4,7 @@
 
 import { channel } from 'node:diagnostics_channel';
 import type { SuppressedReason } from '../../../workflows/contract';
-import type { RoomEventType } from './room-draft';
+import type { RoomEventType } from './room-event-types';
 
 export type Observation =
   | { readonly kind: 'room_event'; readonly type: RoomEventType }

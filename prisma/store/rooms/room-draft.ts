@@ -3,36 +3,15 @@
 
 import type { MemoryCategory, MemoryVisibility, SuppressedReason, TaskPriority } from '../../../workflows/contract';
 import { Prisma } from '../../generated/client';
-import type { DirectTx, SqlTx } from '../db/transaction';
+import type { PipelineTx, SqlTx } from '../db/transaction';
 import { newId } from '../db/ids';
 import { observe } from './observations';
-import { noteNews } from '../db/notifications';
+import type { RoomEventType } from './room-event-types';
+import { notifyAfterCommit } from '../db/notifications';
 import { currentTraceparent } from '../db/trace-context';
 
 /** The channel on which the dispatcher hears that wakes are pending. A hint: the table is the truth. */
 export const WAKES_CHANNEL = 'durable_room_wakes';
-
-export const ROOM_EVENT_TYPES = [
-  'message',
-  'task',
-  'task_response',
-  'task_verdict',
-  'memory',
-  'memory_deprecation',
-  'member_joined',
-  'member_left',
-  'agent_added',
-  'agent_removed',
-  'file_added',
-  'task_started',
-  'wake_suppressed',
-  'run_ended',
-  'room_paused',
-  'room_resumed',
-  'room_closed',
-  'redacted',
-] as const;
-export type RoomEventType = (typeof ROOM_EVENT_TYPES)[number];
 
 /** Who wrote something. The name is kept as it was at that time. */
 export interface Author {
@@ -163,9 +142,9 @@ export class RoomDraft {
   }
 
   /** As `append`, for the room of a run, which a foreign key keeps: COMMIT is sent right behind it. */
-  appendLast(tx: DirectTx): void {
+  appendAndCommit(tx: PipelineTx): void {
     if (this.isEmpty) return;
-    tx.$ahead(this.statement());
+    tx.$pipeline(this.statement());
     this.tell(tx);
   }
 
@@ -241,7 +220,7 @@ export class RoomDraft {
   }
 
   private tell(tx: SqlTx): void {
-    noteNews(tx, this.roomId);
+    notifyAfterCommit(tx, this.roomId);
     for (const { type, data } of this.events) {
       observe({ kind: 'room_event', type });
       if (type === 'run_ended') observe({ kind: 'run_ended', ending: String(data['ending']) });

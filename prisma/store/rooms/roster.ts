@@ -5,7 +5,7 @@ import { foldName } from '../../../workflows/policy/mentions';
 import { IS_USED_UP } from '../eligibility/budgets';
 import { Conflict, NotFound } from '../db/errors';
 import { KEY_REJECTED, shutGate } from '../eligibility/gates';
-import { type SqlTx, type Tx } from '../db/transaction';
+import type { SqlTx, Tx } from '../db/transaction';
 
 /** A room as a writer finds it, its company's membership locked so that leaving waits for the write. */
 export interface RoomForWrite {

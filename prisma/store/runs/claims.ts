@@ -6,15 +6,10 @@ import { RoomDraft } from '../rooms/room-draft';
 import { closedWhileWaiting, GATE_FACTS, GATED_WAKES, NO_GATE_SHUT } from '../eligibility/gates';
 import { newId } from '../db/ids';
 import { closeLockedRun } from './run-closing';
-import { loadLockedRun } from './fence';
+import { loadLockedRun, type Execution } from './locked-run';
 import { startTasks } from '../rooms/tasks';
-import { inSqlTransaction, type Ahead, type Db, type DirectTx, type SqlTx } from '../db/transaction';
-
-/** Which Temporal execution is asking. The run id comes from the activity's own context, never from an input. */
-export interface Execution {
-  readonly workflowId: string;
-  readonly temporalRunId: string;
-}
+import type { Database } from '../db/database';
+import type { Pipelined, PipelineTx, SqlTx } from '../db/transaction';
 
 export type ClaimOutcome =
   | {
@@ -46,20 +41,20 @@ type WakeFacts = Parameters<typeof closedWhileWaiting>[0] & {
  * on the run that it met. A wake whose gates shut since its delivery is claimed and closed as cancelled.
  */
 export async function claimMessage(
-  db: Db,
+  db: Database,
   execution: Execution,
   wake: { agentId: string; messageId: string },
   { timeLimitMs }: { timeLimitMs: number },
 ): Promise<ClaimOutcome> {
   // Nearly always nothing stands in the way, and then one trip to Postgres is all there is. What it takes, it takes under
   // the same locks; what it does not take is looked at below.
-  const { rows } = await inSqlTransaction(db, async (tx) => {
+  const { rows } = await db.sqlTransaction(async (tx) => {
     void lockPlace(tx, wake);
     return insertClaim(tx, wake, execution, timeLimitMs, Prisma.sql`w.task_id IS NULL AND ${NO_GATE_SHUT}`);
   });
   const [claimed] = await rows;
   if (claimed) return { kind: 'granted', ...claimed, timeLimitMs };
-  return inSqlTransaction(db, async (tx): Promise<ClaimOutcome> => {
+  return db.sqlTransaction(async (tx): Promise<ClaimOutcome> => {
     const facts = await lockWakeFacts(tx, wake);
     if (!facts) return { kind: 'refused', why: 'no_wake', runId: null };
     switch (facts.state) {
@@ -96,11 +91,11 @@ export async function claimMessage(
  * Returns the run's id, or null when an execution won the race, or the wake is not delivered.
  */
 export async function claimAsLost(
-  db: Db,
+  db: Database,
   wake: { agentId: string; messageId: string; workflowId: string },
   limits: { timeLimitMs: number },
 ): Promise<string | null> {
-  return inSqlTransaction(db, async (tx) => {
+  return db.sqlTransaction(async (tx) => {
     const facts = await lockWakeFacts(tx, wake);
     if (facts?.state !== 'delivered') return null;
     const execution = { workflowId: wake.workflowId, temporalRunId: null };
@@ -115,8 +110,8 @@ export async function claimAsLost(
 
 // Membership and roster come before the wake, so that leaving, closing and removal wait for the claim, or the claim sees
 // them. A statement of its own: one that had to wait for a lock reads everything else as it was before the wait.
-function lockPlace(tx: DirectTx, wake: { agentId: string; messageId: string }): Ahead<unknown> {
-  return tx.$ahead`
+function lockPlace(tx: PipelineTx, wake: { agentId: string; messageId: string }): Pipelined<unknown> {
+  return tx.$pipeline`
     SELECT 1 AS locked
     FROM wakes w
     JOIN room_members m ON m.room_id = w.room_id AND m.company_id = w.company_id
@@ -126,7 +121,7 @@ function lockPlace(tx: DirectTx, wake: { agentId: string; messageId: string }): 
 }
 
 async function lockWakeFacts(
-  tx: DirectTx,
+  tx: PipelineTx,
   wake: { agentId: string; messageId: string },
 ): Promise<WakeFacts | undefined> {
   void lockPlace(tx, wake);
@@ -149,13 +144,13 @@ interface Claimed {
 // Claims a delivered wake of which `condition` holds. No row: it does not, or the message was claimed before. The primary
 // key decides. A conflict on it is the expected way to lose; on any other constraint it is a bug and throws.
 function insertClaim(
-  tx: DirectTx,
+  tx: PipelineTx,
   wake: { agentId: string; messageId: string },
   execution: { workflowId: string; temporalRunId: string | null },
   timeLimitMs: number,
   condition: Prisma.Sql = Prisma.sql`true`,
-): Ahead<Claimed> {
-  return tx.$ahead`
+): Pipelined<Claimed> {
+  return tx.$pipeline`
     WITH facts AS MATERIALIZED (
       SELECT w.id, w.agent_id, w.message_id, w.room_id, w.company_id, w.hop + 1 AS hop, r.on_crash,
              clock_ms() AS now

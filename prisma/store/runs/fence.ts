@@ -6,42 +6,20 @@
 //   does it need a yes that it has not → nothing
 //   re-check → superseded · effect · step row · close, if nothing is left · room events and wakes last · commit
 
-import type {
-  ActionKind,
-  DeclaredAction,
-  DeclaredReply,
-  Ending,
-  OnCrash,
-  Rights,
-  StepState,
-} from '../../../workflows/contract';
+import type { ActionKind, DeclaredAction, Ending, Rights, StepState } from '../../../workflows/contract';
 import type { CloseReason, StepRecord } from '../../../workflows/policy/ending';
 import { nextMove, type HoldRecord } from '../../../workflows/policy/next-move';
 import { actionOf, declaredKinds, planSteps, type Step } from '../../../workflows/policy/steps';
 import { Prisma } from '../../generated/client';
-import type { Execution } from './claims';
+import { isOwn, lockOwnRun, loadLockedRun, RUN_COLUMNS, type Execution, type LockedRun } from './locked-run';
 import { closeLockedRun, insertStep, type RecordedStep } from './run-closing';
 import { RoomDraft, type Author } from '../rooms/room-draft';
 import { Fenced } from '../db/errors';
 import { loadFrozen, recordStanding, settleApproved } from './held-actions/execute';
 import { rightsOf, type RoomForWrite } from '../rooms/roster';
-import { inStatement, inSqlTransaction, write, type Db, type DirectTx, type SqlTx } from '../db/transaction';
-
-/** A run's row while its lock is held. */
-export interface LockedRun {
-  readonly id: string;
-  readonly agentId: string;
-  readonly messageId: string;
-  readonly roomId: string;
-  readonly companyId: string;
-  readonly state: 'open' | 'closed';
-  readonly ending: Ending | null;
-  readonly onCrash: OnCrash;
-  readonly hop: number;
-  readonly reply: DeclaredReply | null;
-  readonly replySha256: string | null;
-  readonly rights: Rights | null;
-}
+import type { Database } from '../db/database';
+import { inStatement } from '../db/sql-errors';
+import { write, type PipelineTx, type SqlTx } from '../db/transaction';
 
 /** What stands around a run now: its room, its agent, and whether it may still act there. */
 export interface Surroundings {
@@ -84,14 +62,14 @@ export interface StepOutcome {
  * @throws Fenced when another execution owns the run or the run is closed; Transient when the outcome is unknown.
  */
 export async function actOnce(
-  db: Db,
+  db: Database,
   execution: Execution,
   runId: string,
   stepKey: string,
   effect: StepEffect,
   giveUpAt = 0,
 ): Promise<StepOutcome> {
-  const act = async (tx: DirectTx): Promise<StepOutcome | 'not_mine'> => {
+  const act = async (tx: PipelineTx): Promise<StepOutcome | 'not_mine'> => {
     const own = await lockOwnRunAndSurroundings(tx, execution, runId);
     if (!own) return 'not_mine';
     const { run, around, done, holds } = own;
@@ -134,10 +112,10 @@ export async function actOnce(
       await insertStep(tx, run.id, step, record);
       if (holds.length > 0) await recordStanding(tx, run.id, move, rights);
     }
-    draft.appendLast(tx);
+    draft.appendAndCommit(tx);
     return { state: record.state, code: record.code, ending };
   };
-  const outcome = await inSqlTransaction(db, act, giveUpAt);
+  const outcome = await db.sqlTransaction(act, { giveUpAt });
   if (outcome === 'not_mine') return refuseStranger(db, runId);
   return outcome;
 }
@@ -169,19 +147,19 @@ function withoutYes(hold: HoldRecord): 'held' | 'declined' | 'expired' {
  * @throws Fenced `not_mine`
  */
 export async function closeRun(
-  db: Db,
+  db: Database,
   execution: Execution,
   runId: string,
   reason: CloseReason,
   cancelled: { by: string; why: string } | null = null,
 ): Promise<Ending> {
-  const ending = await inSqlTransaction(db, async (tx): Promise<Ending | 'not_mine'> => {
+  const ending = await db.sqlTransaction(async (tx): Promise<Ending | 'not_mine'> => {
     const run = await lockOwnRun(tx, execution, runId);
     if (!run) return 'not_mine';
     if (run.ending !== null) return run.ending;
     const draft = new RoomDraft(run.roomId);
     const computed = await closeLockedRun(tx, draft, run, reason, cancelled);
-    draft.appendLast(tx);
+    draft.appendAndCommit(tx);
     return computed;
   });
   if (ending === 'not_mine') return refuseStranger(db, runId);
@@ -192,63 +170,34 @@ export async function closeRun(
  * The ending of this execution's run, or null while it is open. Only looks: a stranger is counted where it would act.
  * @throws Fenced `not_mine`
  */
-export async function findEnding(db: Db, execution: Execution, runId: string): Promise<Ending | null> {
-  const run = await inSqlTransaction(db, (tx) => lockOwnRun(tx, execution, runId));
+export async function findEnding(db: Database, execution: Execution, runId: string): Promise<Ending | null> {
+  const run = await db.sqlTransaction((tx) => lockOwnRun(tx, execution, runId));
   if (!run) throw new Fenced('not_mine');
   return run.ending;
 }
 
 /** Ends an open run that no execution will end. Returns false when it was closed already. */
-export async function closeAsLost(db: Db, runId: string): Promise<boolean> {
-  return inSqlTransaction(db, async (tx) => {
+export async function closeAsLost(db: Database, runId: string): Promise<boolean> {
+  return db.sqlTransaction(async (tx) => {
     const run = await loadLockedRun(tx, runId);
     if (run.state === 'closed') return false;
     const draft = new RoomDraft(run.roomId);
     await closeLockedRun(tx, draft, run, { kind: 'lost' }, null);
-    draft.appendLast(tx);
+    draft.appendAndCommit(tx);
     return true;
   });
 }
 
 /** Counts an execution on the run that it met and does not own. @throws Fenced `not_mine`, always */
-export async function refuseStranger(db: Db, runId: string): Promise<never> {
+export async function refuseStranger(db: Database, runId: string): Promise<never> {
   await inStatement(db.$executeRaw`UPDATE runs SET fenced_count = fenced_count + 1 WHERE id = ${runId}`);
   throw new Fenced('not_mine');
 }
-
-/** A `LockedRun`, as columns of `runs`. */
-export const RUN_COLUMNS = Prisma.sql`
-  runs.id, runs.agent_id AS "agentId", runs.message_id AS "messageId", runs.room_id AS "roomId",
-  runs.company_id AS "companyId", runs.state, runs.ending, runs.on_crash AS "onCrash", runs.hop, runs.reply,
-  runs.reply_sha256 AS "replySha256", runs.rights`;
 
 /** `Surroundings.gone`, of a room `r`, a membership `m` and a roster row `ra`. */
 export const GONE = Prisma.sql`
   CASE WHEN r.closed_at IS NOT NULL THEN 'room_closed'
        WHEN m.left_at IS NOT NULL OR ra.removed_at IS NOT NULL THEN 'not_a_member' END AS gone`;
-
-/** Whether this execution owns a run. Neither of the two is ever changed, so that it needs no lock to be known. */
-export function isOwn(runId: string, execution: Execution): Prisma.Sql {
-  return Prisma.sql`
-    (runs.id = ${runId} AND runs.temporal_run_id = ${execution.temporalRunId}
-     AND runs.workflow_id = ${execution.workflowId})`;
-}
-
-/** Locks the run's row if this execution owns it; undefined otherwise. */
-export async function lockOwnRun(tx: SqlTx, execution: Execution, runId: string): Promise<LockedRun | undefined> {
-  const [run] = await tx.$queryRaw<LockedRun[]>`
-    SELECT ${RUN_COLUMNS} FROM runs WHERE ${isOwn(runId, execution)}
-    FOR NO KEY UPDATE`;
-  return run;
-}
-
-/** Locks a run's row whoever owns it. */
-export async function loadLockedRun(tx: SqlTx, runId: string): Promise<LockedRun> {
-  const [run] = await tx.$queryRaw<LockedRun[]>`
-    SELECT ${RUN_COLUMNS} FROM runs WHERE id = ${runId} FOR NO KEY UPDATE`;
-  if (!run) throw new Error('no such run');
-  return run;
-}
 
 /** A run that this execution owns, locked with the membership and roster rows it acts under, and what stands around it. */
 export interface OwnRun {

@@ -6,23 +6,15 @@ import { createHash } from 'node:crypto';
 import { MODEL_REQUESTS_LIMIT, type DeclaredReply, type Ending, type Rights } from '../../../workflows/contract';
 import { Prisma } from '../../generated/client';
 import type { ModelProtocol } from '../../../workflows/policy/model-endpoint';
-import type { Execution } from './claims';
 import { closeLockedRun } from './run-closing';
 import { RoomDraft } from '../rooms/room-draft';
 import { Fenced } from '../db/errors';
-import {
-  GONE,
-  isOwn,
-  lockOwnRun,
-  lockOwnRunAndPlace,
-  refuseStranger,
-  RUN_COLUMNS,
-  type LockedRun,
-  type Surroundings,
-} from './fence';
+import { GONE, lockOwnRunAndPlace, refuseStranger, type Surroundings } from './fence';
+import { isOwn, lockOwnRun, RUN_COLUMNS, type Execution, type LockedRun } from './locked-run';
 import { readRelevant } from './relevance';
 import { roomView, type NewestOfRoom, type RoomView } from './context-queries';
-import { inSqlTransaction, write, type Db, type SqlTx } from '../db/transaction';
+import type { Database } from '../db/database';
+import { write, type SqlTx } from '../db/transaction';
 
 /** The agent's model, and its key, still sealed. */
 export interface ModelTarget {
@@ -83,13 +75,13 @@ export interface RequestResult {
  * @throws Fenced, Transient
  */
 export async function claimRequest(
-  db: Db,
+  db: Database,
   execution: Execution,
   runId: string,
   render: (view: RoomView) => { context: RenderedContext; manifest: Record<string, unknown> },
   meanwhile?: (request: RequestToSend) => void,
 ): Promise<RequestClaim> {
-  const claim = await inSqlTransaction(db, async (tx): Promise<RequestClaim | 'not_mine'> => {
+  const claim = await db.sqlTransaction(async (tx): Promise<RequestClaim | 'not_mine'> => {
     await lockOwnRunAndPlace(tx, execution, runId);
     const asking = await loadAsking(tx, execution, runId);
     if (!asking) return 'not_mine';
@@ -144,7 +136,7 @@ export async function claimRequest(
  * @throws Fenced, Transient
  */
 export async function endRequest(
-  db: Db,
+  db: Database,
   execution: Execution,
   runId: string,
   number: number,
@@ -154,9 +146,8 @@ export async function endRequest(
   const reply = result.reply === null ? null : JSON.stringify(result.reply);
   const sha256 = reply === null ? null : createHash('sha256').update(reply).digest('hex');
   const keyRejected = result.code === 'key_rejected';
-  const ending = await inSqlTransaction(
-    db,
-    async (tx) => tx.$ahead<{ reply: DeclaredReply | null; sha256: string | null; rights: Rights | null }>`
+  const ending = await db.sqlTransaction(
+    async (tx) => tx.$pipeline<{ reply: DeclaredReply | null; sha256: string | null; rights: Rights | null }>`
       WITH run AS (
         UPDATE runs SET
           reply = coalesce(reply, ${reply}::jsonb),
@@ -191,8 +182,8 @@ export async function endRequest(
 }
 
 // Nothing was updated: the run is closed, or another execution's. A reply stored before it closed is still its reply.
-async function storedOrFenced(db: Db, execution: Execution, runId: string): Promise<StoredReply> {
-  const run = await inSqlTransaction(db, (tx) => lockOwnRun(tx, execution, runId));
+async function storedOrFenced(db: Database, execution: Execution, runId: string): Promise<StoredReply> {
+  const run = await db.sqlTransaction((tx) => lockOwnRun(tx, execution, runId));
   if (!run) return refuseStranger(db, runId);
   if (run.reply === null || run.replySha256 === null || run.rights === null) throw new Fenced('closed');
   return { reply: run.reply, sha256: run.replySha256, rights: run.rights };

@@ -1,6 +1,6 @@
 // What the reconciler looks at: runs that are due, and what became of the executions that Temporal lists.
 
-import type { Db } from '../db/transaction';
+import type { Database } from '../db/database';
 
 export interface DueRun {
   readonly id: string;
@@ -17,7 +17,7 @@ export interface DueRun {
  * and one with a decision to carry out for `lease.decided`.
  */
 export async function takeDueRuns(
-  db: Db,
+  db: Database,
   limit: number,
   lease: { readonly open: number; readonly decided: number; readonly parked: number },
 ): Promise<DueRun[]> {
@@ -44,7 +44,7 @@ export async function takeDueRuns(
  * told is not told again by every pass of every reconciler, which would keep a busy cluster from ever catching up.
  */
 export async function takeStrays(
-  db: Db,
+  db: Database,
   executions: readonly { workflowId: string; temporalRunId: string }[],
   graceSeconds: number,
   leaseSeconds: number,
@@ -74,7 +74,7 @@ export async function takeStrays(
 
 /** Of these executions, the runs that are open although their execution is not. */
 export async function findOpenRunsOf(
-  db: Db,
+  db: Database,
   executions: readonly { workflowId: string; temporalRunId: string }[],
 ): Promise<{ id: string; workflowId: string }[]> {
   if (executions.length === 0) return [];
@@ -88,7 +88,7 @@ export async function findOpenRunsOf(
 
 /** Of these executions, those whose run Postgres does not hold: it was restored from before their claim. */
 export async function findRunless(
-  db: Db,
+  db: Database,
   executions: readonly { workflowId: string; temporalRunId: string }[],
 ): Promise<{ workflowId: string; temporalRunId: string }[]> {
   if (executions.length === 0) return [];

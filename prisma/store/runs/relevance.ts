@@ -14,7 +14,7 @@ import {
   type ViewedPassage,
 } from './context-queries';
 import { newestMatching, quoted, scoped } from '../db/text-search';
-import { PLANNED_ANEW } from '../db/sql-transaction';
+import { UNPREPARED } from '../db/prepared-statements';
 import type { SqlTx } from '../db/transaction';
 
 /** Most of each that a run reads beside the newest. */
@@ -62,7 +62,7 @@ export async function readRelevant(tx: SqlTx, run: ReadingRun, newest: NewestOfR
   const memory = memoryArms(run, hasMoreMemory ? words : [], refs);
   const passages = newest.has_passages ? passageArms(run, words, attached) : [];
   if (memory.length === 0 && passages.length === 0) return { found_memory: [], passages: [] };
-  const [row] = await tx.$queryRaw<{ memory: ViewedMemory[]; passages: ViewedPassage[] }[]>`${PLANNED_ANEW}
+  const [row] = await tx.$queryRaw<{ memory: ViewedMemory[]; passages: ViewedPassage[] }[]>`${UNPREPARED}
     WITH memory_hits AS (${hits(memory)}), memory_scores AS (${scores(Prisma.sql`memory_hits`)}),
          passage_hits AS (${hits(passages)}), passage_scores AS (${scores(Prisma.sql`passage_hits`)})
     SELECT

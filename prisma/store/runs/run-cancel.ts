@@ -5,7 +5,7 @@ import { Prisma } from '../../generated/client';
 import { closeLockedRun } from './run-closing';
 import { RoomDraft } from '../rooms/room-draft';
 import { Conflict, NotAllowed, NotFound } from '../db/errors';
-import { loadLockedRun, type LockedRun } from './fence';
+import { loadLockedRun, type LockedRun } from './locked-run';
 import { addRecheckSignal } from './signals';
 import type { SqlTx, Tx } from '../db/transaction';
 

@@ -7,7 +7,7 @@ import { declaredKinds, planSteps, type Step } from '../../../workflows/policy/s
 import { settlement } from '../eligibility/budgets';
 import { WAKES_CHANNEL, type RoomDraft } from '../rooms/room-draft';
 import { loadHolds, supersedeHeldActions } from './held-actions/execute';
-import type { LockedRun } from './fence';
+import type { LockedRun } from './locked-run';
 import { write, type SqlTx } from '../db/transaction';
 
 export interface RecordedStep extends StepRecord {

@@ -5,7 +5,8 @@
 import type { HeldActionState, RunSignalKind } from '../../../workflows/contract';
 import { WAKES_CHANNEL } from '../rooms/room-draft';
 import { newId } from '../db/ids';
-import { inSqlTransaction, type Db, type SqlTx } from '../db/transaction';
+import type { Database } from '../db/database';
+import type { SqlTx } from '../db/transaction';
 
 /** What is said on the dispatchers' channel when a signal waits. A hint: the table is the truth. */
 export const SIGNALS_HINT = 'signals';
@@ -43,9 +44,8 @@ async function addSignal(tx: SqlTx, runId: string, kind: RunSignalKind, heldActi
 }
 
 /** Up to `limit` signals that are due, oldest first, each leased to this caller for a few seconds. */
-export async function takeSignals(db: Db, limit: number): Promise<RunSignal[]> {
-  return inSqlTransaction(
-    db,
+export async function takeSignals(db: Database, limit: number): Promise<RunSignal[]> {
+  return db.sqlTransaction(
     (tx) => tx.$queryRaw<RunSignal[]>`
     WITH taken AS (
       UPDATE run_signals SET due_at = clock_ms() + make_interval(secs => ${SIGNAL_LEASE_SECONDS})
@@ -63,13 +63,13 @@ export async function takeSignals(db: Db, limit: number): Promise<RunSignal[]> {
 }
 
 /** Notes that these were delivered. */
-export async function markDelivered(db: Db, signalIds: readonly string[]): Promise<void> {
+export async function markDelivered(db: Database, signalIds: readonly string[]): Promise<void> {
   await db.$executeRaw`
     UPDATE run_signals SET delivered_at = clock_ms() WHERE id = ANY(${[...signalIds]}::text[])`;
 }
 
 /** Has every decision of a run told again: it was not carried out in its time. */
-export async function signalAgain(db: Db, runId: string): Promise<void> {
+export async function signalAgain(db: Database, runId: string): Promise<void> {
   await db.$executeRaw`
     UPDATE run_signals SET delivered_at = NULL, due_at = clock_ms()
     WHERE run_id = ${runId} AND kind = 'decision' AND delivered_at IS NOT NULL`;

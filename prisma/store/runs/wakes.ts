@@ -11,7 +11,8 @@ import { RoomDraft, WAKES_CHANNEL } from '../rooms/room-draft';
 import { GATE_FACTS, GATED_WAKES, NO_GATE_SHUT, shutGate, type GateFacts } from '../eligibility/gates';
 import { stageSuppressed } from '../rooms/messages';
 import { observe } from '../rooms/observations';
-import { inSqlTransaction, type Db, type DirectTx, type SqlTx } from '../db/transaction';
+import type { Database } from '../db/database';
+import type { PipelineTx, SqlTx } from '../db/transaction';
 
 /** A wake whose workflow is to be started. */
 export interface DeliveredWake {
@@ -49,7 +50,11 @@ const NO_CAP = 2_147_483_647;
  * Gates are checked, the allowance is spent, budgets are reserved and `delivered` is written in one transaction, before
  * anything is started; each wake is leased to this caller for a few seconds.
  */
-export async function deliverWakes(db: Db, limit: number, companyLimit: number = NO_CAP): Promise<DeliveredWake[]> {
+export async function deliverWakes(
+  db: Database,
+  limit: number,
+  companyLimit: number = NO_CAP,
+): Promise<DeliveredWake[]> {
   const due = await leaseUsual(db, limit, companyLimit);
   const leased = due.filter((wake) => wake.leased);
   if (leased.length === due.length) return leased;
@@ -59,16 +64,20 @@ export async function deliverWakes(db: Db, limit: number, companyLimit: number =
 // Dispatchers deliver one after the other, for a few milliseconds: two that count at the same time would both fill the same
 // places, and choose the same wakes. Sent together with the statement that counts, which so reads what the one before has
 // committed.
-function waitForTurn(tx: DirectTx): void {
-  void tx.$ahead`SELECT pg_advisory_xact_lock(${DELIVERY_LOCK}::int, 0)`;
+function waitForTurn(tx: PipelineTx): void {
+  void tx.$pipeline`SELECT pg_advisory_xact_lock(${DELIVERY_LOCK}::int, 0)`;
 }
 
 // Nearly always every gate is open, no budget counts, and the rooms can pay. Then one trip is all there is. Where one wake is
 // not usual, none is leased here: an older one that costs a budget goes before a younger one that does not.
-async function leaseUsual(db: Db, limit: number, companyLimit: number): Promise<(DueWake & { leased: boolean })[]> {
-  const { rows } = await inSqlTransaction(db, async (tx) => {
+async function leaseUsual(
+  db: Database,
+  limit: number,
+  companyLimit: number,
+): Promise<(DueWake & { leased: boolean })[]> {
+  const { rows } = await db.sqlTransaction(async (tx) => {
     waitForTurn(tx);
-    return tx.$ahead<DueWake & { leased: boolean }>`
+    return tx.$pipeline<DueWake & { leased: boolean }>`
       WITH RECURSIVE ${dueWakes(limit, companyLimit)}, wanted AS (
         SELECT id, "roomId" AS room_id, NULL::bigint AS reserve,
                row_number() OVER (PARTITION BY "roomId" ORDER BY turn, due_at) AS place
@@ -82,8 +91,8 @@ async function leaseUsual(db: Db, limit: number, companyLimit: number): Promise<
 }
 
 /** What is due where not all of it is usual: leases those that may be started, and suppresses the others. */
-async function settle(db: Db, limit: number, companyLimit: number): Promise<DueWake[]> {
-  return inSqlTransaction(db, async (tx) => {
+async function settle(db: Database, limit: number, companyLimit: number): Promise<DueWake[]> {
+  return db.sqlTransaction(async (tx) => {
     waitForTurn(tx);
     const due = await tx.$queryRaw<DueWake[]>`
       WITH RECURSIVE ${dueWakes(limit, companyLimit)} SELECT * FROM due ORDER BY turn, due_at`;
@@ -112,7 +121,7 @@ async function settle(db: Db, limit: number, companyLimit: number): Promise<DueW
 }
 
 /** Notes that Temporal acknowledged these starts; already-started counts. */
-export async function markStarted(db: Db, wakeIds: readonly string[]): Promise<void> {
+export async function markStarted(db: Database, wakeIds: readonly string[]): Promise<void> {
   await db.$executeRaw`
     UPDATE wakes SET started_at = clock_ms(),
                      due_at = clock_ms() + make_interval(secs => ${UNCLAIMED_GRACE_SECONDS})
@@ -121,7 +130,7 @@ export async function markStarted(db: Db, wakeIds: readonly string[]): Promise<v
 
 /** Wakes started a while ago and not claimed, each leased to this caller for the reconciler's next look. */
 export async function takeUnclaimedWakes(
-  db: Db,
+  db: Database,
   limit: number,
   leaseSeconds: number,
 ): Promise<(DeliveredWake & { ageSeconds: number })[]> {
@@ -137,13 +146,15 @@ export async function takeUnclaimedWakes(
 }
 
 /** Sends a delivered wake back to be started again: Temporal no longer knows its workflow. */
-export async function startAgain(db: Db, wakeId: string): Promise<void> {
+export async function startAgain(db: Database, wakeId: string): Promise<void> {
   await db.$executeRaw`
     UPDATE wakes SET started_at = NULL, due_at = clock_ms() WHERE id = ${wakeId} AND state = 'delivered'`;
 }
 
 /** Seconds that the oldest wake has waited for its start and for its claim, for health. Null when none waits. */
-export async function oldestWaits(db: Db): Promise<{ pendingSeconds: number | null; unclaimedSeconds: number | null }> {
+export async function oldestWaits(
+  db: Database,
+): Promise<{ pendingSeconds: number | null; unclaimedSeconds: number | null }> {
   const [row] = await db.$queryRaw<{ pendingSeconds: number | null; unclaimedSeconds: number | null }[]>`
     SELECT (SELECT extract(epoch FROM clock_ms() - min(created_at))::float8 FROM wakes WHERE state = 'pending')
              AS "pendingSeconds",

@@ -2,7 +2,7 @@
 
 import { createSecretBox, parseMasterKeys, SecretBoxError, type SecretBox } from '../../../workflows/policy/secret-box';
 import { listStoredModelKeys, type StoredModelKey } from '../../../prisma/store/reports/inspection';
-import type { Db } from '../../../prisma/store/db/transaction';
+import type { Database } from '../../../prisma/store/db/database';
 import type { Environment } from '../../temporal/settings';
 import type { Finding } from './findings';
 
@@ -30,7 +30,7 @@ export function openSecretBox(env: Environment): { box: SecretBox | null; findin
 }
 
 /** Whether every model key can be opened, and which a provider refuses. */
-export async function checkModelKeys(db: Db, box: SecretBox | null): Promise<Finding[]> {
+export async function checkModelKeys(db: Database, box: SecretBox | null): Promise<Finding[]> {
   const keys = await listStoredModelKeys(db);
   return [...(box === null ? [] : [checkSeals(keys, box)]), checkRejected(keys)];
 }

@@ -4,7 +4,6 @@ import { connectDatabase, type Database } from '../../../prisma/client';
 import { DatabaseUnavailable } from '../../../prisma/database-url';
 import { readServerFacts } from '../../../prisma/store/reports/inspection';
 import { findMissingMigrations } from '../../../prisma/store/reports/readiness';
-import type { Db } from '../../../prisma/store/db/transaction';
 import type { Environment } from '../../temporal/settings';
 import type { Finding } from './findings';
 
@@ -38,7 +37,7 @@ export async function openDatabase(env: Environment): Promise<{ database: Databa
   }
 }
 
-export async function checkPostgres(db: Db): Promise<Finding[]> {
+export async function checkPostgres(db: Database): Promise<Finding[]> {
   const before = Date.now();
   const { version, now } = await readServerFacts(db);
   // Read between these two moments, so right is anything between them.

@@ -17,7 +17,7 @@ export async function examine(env: Environment, options: DoctorOptions): Promise
   const { box, finding: usable } = openSecretBox(env);
   const temporal = checkTemporal(env, { install: options.installSearchAttributes });
   try {
-    const db = database?.prisma ?? null;
+    const db = database ?? null;
     const postgres = db === null ? [] : await checkPostgres(db);
     const migrated = postgres.every((finding) => finding.check !== 'migrations' || finding.state === 'ok');
     const keys = db === null || !migrated ? [] : await checkModelKeys(db, box);

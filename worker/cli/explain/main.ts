@@ -55,7 +55,7 @@ async function main(): Promise<number> {
   const converter = await readDataConverter(env);
   const histories = namesTemporal(env) ? openHistories(readTemporalSettings(env), converter) : NO_HISTORIES;
   try {
-    const { resource, reading } = await loadTimeline(database.prisma, histories, null, args.run);
+    const { resource, reading } = await loadTimeline(database, histories, null, args.run);
     console.log(args.json ? JSON.stringify(resource, null, 2) : printTimeline(resource as unknown as PrintedTimeline));
     if (reading.state === 'unreachable') console.error(reading.why);
     return await withHistory(args, env, reading);

@@ -27,7 +27,7 @@ async function main(): Promise<void> {
     applicationName: 'durable-room rotate-keys',
   });
   try {
-    const { remaining } = await rotateMasterKeys(database.prisma, keys, { log: (line) => console.log(line) });
+    const { remaining } = await rotateMasterKeys(database, keys, { log: (line) => console.log(line) });
     if (remaining === 0) return;
     console.error(
       `Not sealed under ${keys[0]?.id}: ${remaining}. Add the master keys named above to MASTER_KEYS, or have the owners ` +

@@ -7,9 +7,10 @@ import { declaredKinds, planSteps } from '../../../../workflows/policy/steps';
 import type { RecordedStep } from '../run-closing';
 import { Conflict, Gone, NotFound } from '../../db/errors';
 import { CARRY_OUT_SECONDS } from './execute';
-import { noteNews } from '../../db/notifications';
+import { notifyAfterCommit } from '../../db/notifications';
 import { addDecisionSignal } from '../signals';
-import { inSqlTransaction, type Db, type SqlTx } from '../../db/transaction';
+import type { Database } from '../../db/database';
+import type { SqlTx } from '../../db/transaction';
 
 /** The signed-in person who decides. */
 export interface Decider {
@@ -66,7 +67,7 @@ export async function decideHeldAction(
                             decided_by_name = ${by.name}, decided_at = clock_ms(), changed_at = clock_ms()
     WHERE id = ${held.id} AND state = 'held' AND expires_at > clock_ms()`;
   if (decided === 0) throw new Gone('the action is expired', 'expired');
-  noteNews(tx, held.companyId);
+  notifyAfterCommit(tx, held.companyId);
   await passOn(tx, held, state);
   return true;
 }
@@ -76,18 +77,18 @@ export async function decideHeldAction(
  *
  * Those whose run is closed are superseded instead: whoever closed it did not know of held actions.
  */
-export async function expireHeldActions(db: Db, limit: number): Promise<number> {
+export async function expireHeldActions(db: Database, limit: number): Promise<number> {
   const due = await db.$queryRaw<{ id: string }[]>`
     SELECT id FROM held_actions WHERE state = 'held' AND expires_at <= clock_ms() ORDER BY expires_at LIMIT ${limit}`;
   let expired = 0;
   for (const { id } of due) {
-    expired += await inSqlTransaction(db, async (tx) => {
+    expired += await db.sqlTransaction(async (tx) => {
       const held = await lockHeldAction(tx, id, null);
       if (held?.state !== 'held' || !held.isPast) return 0;
       const state = held.runIsOpen ? 'expired' : 'superseded';
       await tx.$executeRaw`
         UPDATE held_actions SET state = ${state}, changed_at = clock_ms() WHERE id = ${id} AND state = 'held'`;
-      noteNews(tx, held.companyId);
+      notifyAfterCommit(tx, held.companyId);
       if (state === 'expired') await passOn(tx, held, state);
       return 1;
     });

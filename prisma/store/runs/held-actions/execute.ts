@@ -11,8 +11,8 @@ import canonicalize from 'canonicalize';
 import type { DeclaredAction, Rights } from '../../../../workflows/contract';
 import type { HoldRecord, Move } from '../../../../workflows/policy/next-move';
 import { WAKES_CHANNEL } from '../../rooms/room-draft';
-import { noteNews } from '../../db/notifications';
-import type { LockedRun } from '../fence';
+import { notifyAfterCommit } from '../../db/notifications';
+import type { LockedRun } from '../locked-run';
 import type { SqlTx } from '../../db/transaction';
 
 /** A run with a decision to carry out is looked at after this long, and told again. */
@@ -43,7 +43,7 @@ export async function settleApproved(
     WHERE run_id = ${runId} AND step_key = ${stepKey} AND state = 'approved'
     RETURNING company_id AS "companyId"`;
   if (!settled) throw new Error('an action was carried out that nobody approved');
-  noteNews(tx, settled.companyId);
+  notifyAfterCommit(tx, settled.companyId);
 }
 
 /** Ends every action of a closing run that is held or approved: `failedStep`'s attempt failed, the others lost their run. */
@@ -53,7 +53,7 @@ export async function supersedeHeldActions(tx: SqlTx, runId: string, failedStep:
       state = CASE WHEN state = 'approved' AND step_key = ${failedStep} THEN 'failed' ELSE 'superseded' END
     WHERE run_id = ${runId} AND state IN ('held', 'approved')
     RETURNING company_id AS "companyId"`;
-  if (ended) noteNews(tx, ended.companyId);
+  if (ended) notifyAfterCommit(tx, ended.companyId);
 }
 
 /** The held actions of a run, those decided first before the others. Read under the run's lock, they can't change. */

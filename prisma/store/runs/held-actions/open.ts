@@ -2,13 +2,13 @@
 
 import { nextMove, type HoldRecord } from '../../../../workflows/policy/next-move';
 import { actionOf, declaredKinds, planSteps, stepsToHold } from '../../../../workflows/policy/steps';
-import type { Execution } from '../claims';
+import type { Execution } from '../locked-run';
 import { Fenced } from '../../db/errors';
 import { freeze, recordStanding } from './execute';
 import { newId } from '../../db/ids';
-import { noteNews } from '../../db/notifications';
+import { notifyAfterCommit } from '../../db/notifications';
 import { lockOwnRunAndSurroundings, refuseStranger } from '../fence';
-import { inSqlTransaction, type Db } from '../../db/transaction';
+import type { Database } from '../../db/database';
 
 /**
  * Opens every hold of a run at once and returns how each stands: those opened before, as they are now.
@@ -17,12 +17,12 @@ import { inSqlTransaction, type Db } from '../../db/transaction';
  * @throws Fenced, Transient
  */
 export async function openHeldActions(
-  db: Db,
+  db: Database,
   execution: Execution,
   runId: string,
   expiryMs: number,
 ): Promise<HoldRecord[]> {
-  const opened = await inSqlTransaction(db, async (tx): Promise<HoldRecord[] | 'not_mine'> => {
+  const opened = await db.sqlTransaction(async (tx): Promise<HoldRecord[] | 'not_mine'> => {
     const own = await lockOwnRunAndSurroundings(tx, execution, runId);
     if (!own) return 'not_mine';
     const { run, done, holds } = own;
@@ -40,7 +40,7 @@ export async function openHeldActions(
                clock_ms() + make_interval(secs => ${expiryMs / 1_000})
         FROM jsonb_to_recordset(${JSON.stringify(rows)}::jsonb)
              AS x(id text, step_key text, kind text, action text, sha256 text)`;
-      noteNews(tx, run.companyId);
+      notifyAfterCommit(tx, run.companyId);
     }
     const all = [...holds, ...rows.map((row): HoldRecord => ({ key: row.step_key, state: 'held' }))];
     await recordStanding(tx, run.id, nextMove(steps, rights, done, all), rights);

@@ -1,0 +1,57 @@
+// The row of a run, locked: by the execution that owns it, or by another part of the store. What an activity may do
+// with it is decided in fence.ts.
+
+import type { DeclaredReply, Ending, OnCrash, Rights } from '../../../workflows/contract';
+import { Prisma } from '../../generated/client';
+import type { SqlTx } from '../db/transaction';
+
+/** Which Temporal execution is asking. The run id comes from the activity's own context, never from an input. */
+export interface Execution {
+  readonly workflowId: string;
+  readonly temporalRunId: string;
+}
+
+/** A run's row while its lock is held. */
+export interface LockedRun {
+  readonly id: string;
+  readonly agentId: string;
+  readonly messageId: string;
+  readonly roomId: string;
+  readonly companyId: string;
+  readonly state: 'open' | 'closed';
+  readonly ending: Ending | null;
+  readonly onCrash: OnCrash;
+  readonly hop: number;
+  readonly reply: DeclaredReply | null;
+  readonly replySha256: string | null;
+  readonly rights: Rights | null;
+}
+
+/** A `LockedRun`, as columns of `runs`. */
+export const RUN_COLUMNS = Prisma.sql`
+  runs.id, runs.agent_id AS "agentId", runs.message_id AS "messageId", runs.room_id AS "roomId",
+  runs.company_id AS "companyId", runs.state, runs.ending, runs.on_crash AS "onCrash", runs.hop, runs.reply,
+  runs.reply_sha256 AS "replySha256", runs.rights`;
+
+/** Whether this execution owns a run. Neither of the two is ever changed, so that it needs no lock to be known. */
+export function isOwn(runId: string, execution: Execution): Prisma.Sql {
+  return Prisma.sql`
+    (runs.id = ${runId} AND runs.temporal_run_id = ${execution.temporalRunId}
+     AND runs.workflow_id = ${execution.workflowId})`;
+}
+
+/** Locks the run's row if this execution owns it; undefined otherwise. */
+export async function lockOwnRun(tx: SqlTx, execution: Execution, runId: string): Promise<LockedRun | undefined> {
+  const [run] = await tx.$queryRaw<LockedRun[]>`
+    SELECT ${RUN_COLUMNS} FROM runs WHERE ${isOwn(runId, execution)}
+    FOR NO KEY UPDATE`;
+  return run;
+}
+
+/** Locks a run's row whoever owns it. */
+export async function loadLockedRun(tx: SqlTx, runId: string): Promise<LockedRun> {
+  const [run] = await tx.$queryRaw<LockedRun[]>`
+    SELECT ${RUN_COLUMNS} FROM runs WHERE id = ${runId} FOR NO KEY UPDATE`;
+  if (!run) throw new Error('no such run');
+  return run;
+}
