@@ -7,7 +7,7 @@ import { z } from 'zod';
 import { SecretBoxError, type SecretBox } from '../../workflows/policy/secret-box';
 import { findKeyHolder } from '../../prisma/store/access/keys';
 import { inStatement, type Db } from '../../prisma/store/db/transaction';
-import type { PersonCaller } from '../callers';
+import type { PersonCaller } from '../middleware/caller';
 import { CONSOLE } from './paths';
 
 /** A working day: who signed in in the morning need not do so again before the evening. */

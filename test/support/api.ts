@@ -11,7 +11,7 @@ import { createSecretBox, type SecretBox } from '../../workflows/policy/secret-b
 import { ensureOperatorKey } from '../../prisma/store/access/keys';
 import type { Db } from '../../prisma/store/db/transaction';
 import type { RunHistories } from '../../worker/temporal/histories';
-import { createStreams, STREAM_SETTINGS, type StreamSettings } from '../../api/streams';
+import { createStreams, STREAM_SETTINGS, type StreamSettings } from '../../api/middleware/event-streams';
 import { assertDocumented } from './contract';
 import { createTestDatabase } from './database';
 

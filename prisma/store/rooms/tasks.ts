@@ -133,7 +133,7 @@ export async function respondToTask(
 ): Promise<StagedMessage> {
   const task = await lockTask(tx, room.id, response.taskId);
   if (response.responder.kind !== 'agent' || response.responder.id !== task.recipientAgentId) {
-    throw new NotAllowed('only the agent that the task was sent to may respond');
+    throw new NotAllowed('only the recipient of the task may respond');
   }
   if (task.verdict !== null) throw new Conflict('the task has its verdict');
   if (response.onlyWhileOpen === true && !isOpen(task)) throw new Conflict('the task has been answered');
