@@ -43,7 +43,7 @@ export interface Fault {
   readonly location: Location | undefined;
 }
 
-/** An error that the error handler answers with as it is written here. */
+/** An error that holds the problem to answer with. */
 export class Problem extends Error {
   override readonly name = 'Problem';
   readonly code: ProblemCode;

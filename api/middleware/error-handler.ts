@@ -44,7 +44,7 @@ export function loggable(error: unknown): Record<string, unknown> {
   };
 }
 
-/** The problem for a request that Express or its body reader can not read, or null. Their messages are not shown. */
+/** The problem for a request that Express or its body reader cannot read, or null. Their messages are not shown. */
 export function problemOfUnreadable(error: unknown): Problem | null {
   if (!(error instanceof Error)) return null;
   const { type, status, limit } = error as Error & { type?: unknown; status?: unknown; limit?: unknown };

@@ -93,11 +93,11 @@ export function createStreams(
     if (lastEventId !== undefined && lastEventId !== '') source.resume(lastEventId);
     const read = (): Promise<StreamPage | null> => enqueue(() => inStatement(source.read(db, keyId)));
 
-    const news = createSignal();
-    const gone = new AbortController();
-    res.once('close', () => gone.abort());
-    const stream: Stream = { source, wake: () => news.set(), end: () => gone.abort() };
-    gone.signal.addEventListener('abort', () => news.set());
+    const notified = createSignal();
+    const ended = new AbortController();
+    res.once('close', () => ended.abort());
+    const stream: Stream = { source, wake: () => notified.set(), end: () => ended.abort() };
+    ended.signal.addEventListener('abort', () => notified.set());
     // Registered before the first read, so that no notification between two reads is lost.
     open.add(stream);
     const heartbeat = setInterval(() => {
@@ -108,16 +108,16 @@ export function createStreams(
       if (page === null) throw new NotFound('no such room');
       res.status(200).set({ 'Content-Type': 'text/event-stream; charset=utf-8', 'X-Accel-Buffering': 'no' });
       res.write(`retry: ${RECONNECT_MS}\n\n`);
-      while (!gone.signal.aborted && page !== null) {
-        const taken = await write(res, textOf(page), settings.slowMs, gone.signal);
+      while (!ended.signal.aborted && page !== null) {
+        const taken = await write(res, textOf(page), settings.slowMs, ended.signal);
         if (!taken) {
           // The client does not read, so a normal end would not reach it and the buffer would stay in memory.
           res.destroy();
           break;
         }
-        if (!page.more) await news.wait(settings.pollMs);
-        if (gone.signal.aborted) break;
-        news.clear();
+        if (!page.more) await notified.wait(settings.pollMs);
+        if (ended.signal.aborted) break;
+        notified.clear();
         page = await readOrWait(read);
       }
     } finally {
@@ -182,19 +182,19 @@ function textOf(page: StreamPage): string {
 }
 
 /** Sends text and waits until the client takes it. False when the client does not take it in time or disconnects. */
-function write(res: Response, text: string, withinMs: number, gone: AbortSignal): Promise<boolean> {
+function write(res: Response, text: string, withinMs: number, ended: AbortSignal): Promise<boolean> {
   if (text === '' || res.write(text)) return Promise.resolve(true);
   return new Promise((resolve) => {
     const finish = (taken: boolean) => (): void => {
       clearTimeout(timer);
       res.off('drain', drained);
-      gone.removeEventListener('abort', aborted);
+      ended.removeEventListener('abort', aborted);
       resolve(taken);
     };
     const [drained, aborted] = [finish(true), finish(false)];
     const timer = setTimeout(aborted, withinMs);
     res.once('drain', drained);
-    gone.addEventListener('abort', aborted);
+    ended.addEventListener('abort', aborted);
   });
 }
 

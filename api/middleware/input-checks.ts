@@ -11,7 +11,7 @@ const VALUES_LIMIT = 50_000;
 
 const PROTOTYPE_KEYS: ReadonlySet<string> = new Set(['__proto__', 'constructor', 'prototype']);
 
-/** Answers with 400 when the text holds a character that Postgres can not store. */
+/** Answers with 400 when the text holds a character that Postgres cannot store. */
 export function requireStorable(text: string, location: Location): void {
   // With the u flag a surrogate pair is one character, so the pattern finds only unpaired surrogates.
   const found = /\0|\p{Surrogate}/u.exec(text)?.[0];
@@ -75,7 +75,7 @@ export function readQuery(url: string): Record<string, string> {
   return query;
 }
 
-/** Answers with 400 when the path of a URL holds an escape that is not UTF-8, or text that Postgres can not store. */
+/** Answers with 400 when the path of a URL holds an escape that is not UTF-8, or text that Postgres cannot store. */
 export function requireReadablePath(path: string): void {
   requireStorable(decode(path, 'path'), { parameter: 'path' });
 }

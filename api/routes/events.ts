@@ -48,7 +48,7 @@ async function postEvents(
   const staged: Staged[] = [];
   for (const event of events) {
     const staging = stageEvent(tx, draft, poster, event);
-    staged.push(await ('type' in posted ? staging : staging.catch(inBatch(staged.length))));
+    staged.push(await ('type' in posted ? staging : staging.catch(withBatchIndex(staged.length))));
   }
   const appended = new Map((await draft.append(tx)).map((event) => [event.id, event]));
   return staged.map(({ eventId, subjectId, wakes }) => ({
@@ -88,20 +88,20 @@ async function stageEvent(tx: SqlTx, draft: RoomDraft, poster: Poster, event: Ev
         memoryRefs: event.memory_refs,
         attachments: event.attachments,
         ...origin,
-      }).catch(asInvalid('/to'));
+      }).catch(asInvalidInput('/to'));
       return { ...staged, subjectId: staged.taskId };
     }
     case 'task_response': {
       if (author.kind !== 'agent') throw new NotAllowed('only the recipient of the task may respond');
       const { task: taskId, state, result } = event;
       const response = { responder: author, taskId, state, result, hop, runId: null };
-      const staged = await respondToTask(tx, draft, room, response).catch(asInvalid('/task'));
+      const staged = await respondToTask(tx, draft, room, response).catch(asInvalidInput('/task'));
       return { ...staged, subjectId: taskId };
     }
     case 'task_verdict': {
       const { task: taskId, verdict, note } = event;
       const judgement = { judge: author, taskId, verdict, note };
-      const staged = await judgeTask(tx, draft, room, judgement).catch(asInvalid('/task'));
+      const staged = await judgeTask(tx, draft, room, judgement).catch(asInvalidInput('/task'));
       return { ...staged, subjectId: taskId, wakes: [] };
     }
     case 'memory': {
@@ -110,7 +110,7 @@ async function stageEvent(tx: SqlTx, draft: RoomDraft, poster: Poster, event: Ev
       return { ...staged, subjectId: staged.memoryId, wakes: [] };
     }
     case 'memory_deprecation': {
-      const eventId = await deprecateMemory(tx, draft, author, event.entry).catch(asInvalid('/entry'));
+      const eventId = await deprecateMemory(tx, draft, author, event.entry).catch(asInvalidInput('/entry'));
       return { eventId, subjectId: event.entry, wakes: [] };
     }
   }
@@ -138,14 +138,14 @@ const RIGHT_NEEDED: Readonly<Record<EventBody['type'], ActionKind>> = {
 };
 
 /** Answers with 400 instead of 404 when the body refers to an id that the room does not hold. */
-function asInvalid(pointer: string): (error: unknown) => never {
+function asInvalidInput(pointer: string): (error: unknown) => never {
   return (error) => {
     throw error instanceof NotFound ? new InvalidInput(error.message, pointer) : error;
   };
 }
 
 /** Puts the index of the failed event in front of the problem's pointer. */
-function inBatch(index: number): (error: unknown) => never {
+function withBatchIndex(index: number): (error: unknown) => never {
   return (error) => {
     const problem = problemOf(error);
     if (problem === null || problem.status >= 500) throw error;

@@ -32,7 +32,7 @@ const memoryQuery = z.strictObject({
 function cursorOf(query: z.output<typeof memoryQuery>) {
   if (query.q !== undefined && query.order !== undefined) {
     const location = { parameter: 'order' };
-    throw new Problem('invalid_input', 'order can not be combined with q: a search returns the best match first', {
+    throw new Problem('invalid_input', 'order cannot be combined with q: a search returns the best match first', {
       location,
     });
   }

@@ -88,16 +88,16 @@ function roomStream(viewer: Viewer, roomId: string, start: bigint): StreamSource
       after = isSeq(lastEventId) ? BigInt(lastEventId) : null;
     },
     async read(reader, keyId) {
-      const news = await readNews(reader, { ...viewer, keyId, roomId }, new Map([[roomId, after ?? 0n]]), STREAM_PAGE);
-      if (news === null) return null;
-      const newest = news.newest.get(roomId) ?? 0n;
+      const batch = await readNews(reader, { ...viewer, keyId, roomId }, new Map([[roomId, after ?? 0n]]), STREAM_PAGE);
+      if (batch === null) return null;
+      const newest = batch.newest.get(roomId) ?? 0n;
       // The room never had this position, so it is unknown which events the client lacks.
       if (after === null || after > newest) {
         after = newest;
         return { events: [], more: false, resync: newest.toString() };
       }
-      after = news.events.at(-1)?.seq ?? after;
-      return streamPageOf(news, ({ seq, resource }) => ({ id: seq.toString(), resource }));
+      after = batch.events.at(-1)?.seq ?? after;
+      return streamPageOf(batch, ({ seq, resource }) => ({ id: seq.toString(), resource }));
     },
   };
 }
@@ -111,14 +111,14 @@ function companyStream(viewer: Viewer, start: FeedPosition): StreamSource {
       after = decodeFeedPosition(lastEventId);
     },
     async read(reader, keyId) {
-      const news = await readCompanyNews(reader, { ...viewer, keyId }, after ?? new Map(), STREAM_PAGE);
-      if (news === null) return null;
-      if (after === null || isAhead(after, news.newest)) {
-        after = news.newest;
+      const batch = await readCompanyEvents(reader, { ...viewer, keyId }, after ?? new Map(), STREAM_PAGE);
+      if (batch === null) return null;
+      if (after === null || isAhead(after, batch.newest)) {
+        after = batch.newest;
         return { events: [], more: false, resync: encodeFeedPosition(after) };
       }
       const position = new Map(after);
-      const page = streamPageOf(news, ({ partition, number, resource }) => {
+      const page = streamPageOf(batch, ({ partition, number, resource }) => {
         position.set(partition, number);
         return { id: encodeFeedPosition(position), resource };
       });
@@ -135,9 +135,9 @@ async function readCompanyFeed(
   after: FeedPosition,
   pageSize: number,
 ): Promise<{ data: Record<string, unknown>[]; next_cursor: string }> {
-  const news = await readCompanyNews(reader, viewer, after, pageSize);
+  const batch = await readCompanyEvents(reader, viewer, after, pageSize);
   const position = new Map(after);
-  const data = (news?.events ?? []).map(({ partition, number, resource }) => {
+  const data = (batch?.events ?? []).map(({ partition, number, resource }) => {
     position.set(partition, number);
     return resource;
   });
@@ -154,17 +154,17 @@ interface CompanyEvent {
 }
 
 /** Reads up to `pageSize` events of all partitions, oldest first. The events of one partition keep their order. */
-async function readCompanyNews(
+async function readCompanyEvents(
   reader: Reader,
   viewer: Viewer & { readonly keyId: string },
   after: FeedPosition,
   pageSize: number,
 ): Promise<{ events: CompanyEvent[]; newest: FeedPosition } | null> {
   const rooms = new Map([...after].filter(([partition]) => partition !== HELD));
-  const news = await readNews(reader, { ...viewer, roomId: null }, rooms, pageSize);
-  const held = news && (await readHeldNews(reader, viewer, after.get(HELD) ?? 0n, pageSize));
-  if (news === null || held === null) return null;
-  const events = news.events.map(({ room, seq, resource }) => ({
+  const batch = await readNews(reader, { ...viewer, roomId: null }, rooms, pageSize);
+  const held = batch && (await readHeldNews(reader, viewer, after.get(HELD) ?? 0n, pageSize));
+  if (batch === null || held === null) return null;
+  const events = batch.events.map(({ room, seq, resource }) => ({
     partition: room,
     number: seq,
     at: String(resource['at']),
@@ -178,7 +178,7 @@ async function readCompanyNews(
   }));
   return {
     events: mergeByTime(events, changes).slice(0, pageSize),
-    newest: new Map([...news.newest, [HELD, held.newest]]),
+    newest: new Map([...batch.newest, [HELD, held.newest]]),
   };
 }
 
@@ -196,8 +196,8 @@ function mergeByTime(left: readonly CompanyEvent[], right: readonly CompanyEvent
 }
 
 function streamPageOf<E>(
-  news: { readonly events: readonly E[] },
+  batch: { readonly events: readonly E[] },
   item: (event: E) => StreamPage['events'][number],
 ): StreamPage {
-  return { events: news.events.map(item), more: news.events.length === STREAM_PAGE, resync: null };
+  return { events: batch.events.map(item), more: batch.events.length === STREAM_PAGE, resync: null };
 }

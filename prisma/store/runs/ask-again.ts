@@ -71,7 +71,7 @@ export async function stageAskedAgain(
   asked: Asked,
   by: { readonly author: Author; readonly hop: number },
 ): Promise<StagedMessage & { subjectId: string }> {
-  if (asked.text.trim() === '') throw new Conflict('the message was redacted, so it can not be asked again');
+  if (asked.text.trim() === '') throw new Conflict('the message was redacted, so it cannot be asked again');
   const agent = (await loadRoster(tx, room.id)).find((each) => each.agentId === asked.agentId);
   if (!agent) throw new Conflict('the agent is no longer on the roster');
   const { author, hop } = by;
