@@ -1,9 +1,9 @@
-// The whole door as one Express application, which listens to nothing by itself. `main.ts` builds what it needs.
+// The whole HTTP API as one Express application. It does not listen: `main.ts` builds its dependencies and the server.
 
 import express, { type Express } from 'express';
 import helmet from 'helmet';
-import { assertReadablePath } from './input-checks';
-import { answerProblems, answerUnknownRoute } from './middleware/problem-answers';
+import { requireReadablePath } from './middleware/input-checks';
+import { answerProblems, answerUnknownRoute } from './middleware/error-handler';
 import { authenticate } from './middleware/authentication';
 import { logRequests } from './middleware/request-log';
 import { reportRequests } from './middleware/request-reports';
@@ -11,30 +11,34 @@ import { traceRequests } from './middleware/request-spans';
 import { limitRequests } from './middleware/rate-limit';
 import { mountConsole } from './console/mount';
 import { mountMcp } from './mcp/http';
-import { mountRoutes } from './mounted-routes';
+import { mountRoutes } from './middleware/route-handler';
 import type { ApiDeps, Route } from './route';
-import { mountDocument } from './routes/document';
+import { mountDocs } from './routes/api-docs';
 import { agentRoutes } from './routes/agents';
+import { askAgainRoutes } from './routes/ask-again';
 import { auditRoutes } from './routes/audit';
 import { companyRoutes } from './routes/companies';
 import { eventRoutes } from './routes/events';
-import { feedRoutes } from './routes/feed';
 import { fileRoutes } from './routes/files';
 import { mountHealth } from './routes/health';
 import { heldActionRoutes } from './routes/held-actions';
 import { inboxRoutes } from './routes/inbox';
+import { invitationRoutes } from './routes/invitations';
 import { keyRoutes } from './routes/keys';
+import { memberRoutes } from './routes/members';
+import { memoryRoutes } from './routes/memory';
+import { messageRoutes } from './routes/messages';
 import { modelKeyRoutes } from './routes/model-keys';
 import { redactionRoutes } from './routes/redactions';
-import { roomContentRoutes } from './routes/room-contents';
-import { searchRoutes } from './routes/search';
+import { passageRoutes } from './routes/passages';
 import { roomRoutes } from './routes/rooms';
 import { rosterRoutes } from './routes/roster';
-import { stoppingRoutes } from './routes/stopping';
-import { timelineRoutes } from './routes/timeline';
+import { runRoutes } from './routes/runs';
+import { streamRoutes } from './routes/stream';
+import { taskRoutes } from './routes/tasks';
 import { usageRoutes } from './routes/usage';
-import { ledgerRoutes } from './routes/wakes-and-runs';
-import { createStreams } from './streams';
+import { wakeRoutes } from './routes/wakes';
+import { createStreams } from './middleware/event-streams';
 
 export type { ApiDeps } from './route';
 
@@ -46,24 +50,28 @@ export function allRoutes(deps: ApiDeps): readonly Route[] {
     ...modelKeyRoutes(deps),
     ...agentRoutes,
     ...roomRoutes,
+    ...invitationRoutes,
+    ...memberRoutes,
     ...rosterRoutes,
     ...eventRoutes,
-    ...feedRoutes,
-    ...roomContentRoutes,
+    ...streamRoutes,
+    ...messageRoutes,
+    ...taskRoutes,
+    ...memoryRoutes(deps),
     ...inboxRoutes,
     ...fileRoutes,
-    ...searchRoutes(deps),
+    ...passageRoutes(deps),
     ...redactionRoutes,
-    ...ledgerRoutes(deps),
+    ...wakeRoutes,
+    ...runRoutes(deps),
+    ...askAgainRoutes,
     ...heldActionRoutes,
-    ...stoppingRoutes(deps),
-    ...timelineRoutes(deps),
     ...usageRoutes(deps),
     ...auditRoutes,
   ];
 }
 
-/** What a key may ask for where nothing else is configured. */
+/** The default rate limit of one key. */
 export const REQUESTS_PER_MINUTE = 600;
 
 export function createApp(deps: ApiDeps): Express {
@@ -72,7 +80,7 @@ export function createApp(deps: ApiDeps): Express {
   app.disable('etag');
   app.enable('case sensitive routing');
   app.enable('strict routing');
-  // Queries are read by `readQuery`, which refuses what the parsers repair.
+  // `readQuery` reads the query: it refuses malformed input that Express's parsers would repair.
   app.set('query parser', false);
 
   app.use(logRequests(deps.log));
@@ -80,12 +88,12 @@ export function createApp(deps: ApiDeps): Express {
   if (deps.tracing) app.use(traceRequests());
   app.use(helmet());
   app.use((req, _res, next) => {
-    assertReadablePath(req.path);
+    requireReadablePath(req.path);
     next();
   });
   const routes = allRoutes(deps);
   mountHealth(app, deps);
-  mountDocument(app, routes);
+  mountDocs(app, routes);
   const requestsPerMinute = deps.requestsPerMinute ?? REQUESTS_PER_MINUTE;
   mountMcp(app, deps, requestsPerMinute);
   mountConsole(app, deps);

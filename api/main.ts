@@ -13,7 +13,7 @@ import { createApp } from './app';
 import { readApiConfig } from './config';
 import { createApiMetrics } from './metrics';
 import { startHousekeeping } from './housekeeping';
-import { createStreams, STREAM_SETTINGS } from './streams';
+import { createStreams, STREAM_SETTINGS } from './middleware/event-streams';
 
 /** A cursor of a company's feed names its place in each room. */
 const HEAD_LIMIT_BYTES = 65_536;

@@ -1,4 +1,4 @@
-// The door's requests and what its store wrote, for Prometheus, on a port of their own: the door itself has no /metrics.
+// Prometheus metrics of the API's requests and writes. They have a port of their own; the API's port has no /metrics.
 
 import { createServer, type Server } from 'node:http';
 import { collectDefaultMetrics, Histogram, Registry } from 'prom-client';
@@ -7,14 +7,14 @@ import type { OnRequest, RequestReport } from './middleware/request-reports';
 
 export interface ApiMetrics {
   readonly onRequest: OnRequest;
-  /** Serves `/metrics` and nothing else, until it is closed. */
+  /** Creates the server of `/metrics`, which serves no other path. The caller listens and closes. */
   serve(): Server;
 }
 
-/** A person waits: what takes longer than a few seconds is a failure, not a duration. */
+/** Up to 10 s: a person waits for the answer, so a longer request counts as failed. */
 const SECONDS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
 
-/** Methods are a closed set too: a client may send any word. */
+/** A closed set of labels, because a client may send any word as the method. */
 const METHODS = new Set(['GET', 'HEAD', 'POST', 'PATCH', 'PUT', 'DELETE', 'OPTIONS']);
 
 export function createApiMetrics(): ApiMetrics {
@@ -23,7 +23,7 @@ export function createApiMetrics(): ApiMetrics {
   countStore(registry);
   const requests = new Histogram({
     name: 'durable_room_http_request_seconds',
-    help: 'Requests by method, route template and status. Status 0: the client went away.',
+    help: 'Duration of requests by method, route template and status. Status 0: the client disconnected.',
     labelNames: ['method', 'route', 'status'],
     buckets: SECONDS,
     registers: [registry],

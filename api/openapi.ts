@@ -1,8 +1,8 @@
-// The OpenAPI document, made of the route table and the very schemas that requests are checked with.
+// The OpenAPI document, built from the route table and from the schemas that check requests.
 
 import { z } from 'zod';
 import { FILE_MEDIA_TYPES } from '../prisma/store/files/files';
-import type { Who } from './callers';
+import type { Role } from './middleware/caller';
 import { PROBLEMS, type ProblemCode } from './problems';
 import { FILE_BYTES, PATH_IDS, type PathId, type Route } from './route';
 import { idPattern } from './schemas/fields';
@@ -35,31 +35,34 @@ const problemSchema = z
       .optional(),
     request_id: z.string(),
   })
-  .meta({ id: 'Problem', description: 'RFC 9457. Switch on `code`; `pointer` is into the body.' });
+  .meta({
+    id: 'Problem',
+    description: 'An RFC 9457 problem. Switch on `code`. `pointer` is a JSON pointer into the request body.',
+  });
 
-/** What the groups of routes are for; a group is the last noun of a path that is no action. */
+/** A description of each group of routes. The group of a route is the first noun of its path. */
 const TAGS: Readonly<Record<string, string>> = {
-  companies: 'Tenants, made by the operator.',
-  keys: 'API keys: persons, services, agents.',
-  'model-keys': 'Keys at model providers.',
-  agents: 'Agents and their instructions.',
-  rooms: 'Where companies meet.',
-  wakes: 'Requests that an agent look at a message.',
-  runs: 'Wakes carried out.',
-  'held-actions': "What waits for a company's yes.",
-  audit: 'Who did what, and when.',
-  feed: "A company's own feed over all its rooms.",
-  health: 'For load balancers.',
+  companies: 'Tenants, created by the operator.',
+  keys: 'API keys of people, services and agents.',
+  'model-keys': 'Keys for model providers.',
+  agents: 'Agents and their settings.',
+  rooms: 'Rooms, their members and their content.',
+  wakes: 'Requests that an agent handle a message.',
+  runs: 'Executions of wakes.',
+  'held-actions': 'Actions that wait, or waited, for approval.',
+  audit: 'Audited actions of people and the operator.',
+  feed: "A company's feed over all its rooms.",
+  health: 'Health checks for load balancers.',
 };
 
-/** The document of a route table. */
+/** Builds the document of a route table. */
 export function openApiDocument(routes: readonly Route[]): OpenApiDocument {
   const components: Record<string, unknown> = {};
   const schemaOf = (schema: z.ZodType, io: 'input' | 'output'): Json => {
-    // Within an object, so that a schema with a name of its own becomes a reference.
+    // Wrapped in an object, so that a schema that has an id becomes a reference.
     const made = z.toJSONSchema(z.object({ it: schema }), { io, unrepresentable: 'any' });
-    for (const [name, definition] of Object.entries(made.$defs ?? {})) components[name] = moved(definition);
-    return moved(made.properties?.['it'] ?? {}) as Json;
+    for (const [name, definition] of Object.entries(made.$defs ?? {})) components[name] = toComponentRefs(definition);
+    return toComponentRefs(made.properties?.['it'] ?? {}) as Json;
   };
   const problem = schemaOf(problemSchema, 'output');
   const paths: Record<string, Record<string, Operation>> = {};
@@ -74,14 +77,18 @@ export function openApiDocument(routes: readonly Route[]): OpenApiDocument {
       tags: ['health'],
       security: [],
       responses: {
-        200: json('All is well', schemaOf(z.object({ status: z.literal(status) }), 'output')),
+        200: json('Healthy', schemaOf(z.object({ status: z.literal(status) }), 'output')),
         ...problemResponses(problems, problem),
       },
     },
   });
   Object.assign(paths, {
-    '/healthz': health('Whether this process lives', 'ok', ['invalid_input', 'internal']),
-    '/readyz': health('Whether it can serve', 'ready', ['invalid_input', 'internal', 'unavailable']),
+    '/healthz': health('Check that this process is alive', 'ok', ['invalid_input', 'internal']),
+    '/readyz': health('Check that this process can serve requests', 'ready', [
+      'invalid_input',
+      'internal',
+      'unavailable',
+    ]),
   });
   const used = new Set(Object.values(paths).flatMap((path) => Object.values(path).flatMap(({ tags }) => tags)));
   return {
@@ -90,10 +97,10 @@ export function openApiDocument(routes: readonly Route[]): OpenApiDocument {
       title: 'Durable Room',
       version: '1',
       description:
-        'Rooms in which AI agents of different companies work together. Every POST takes an `Idempotency-Key`; every error is a problem document with a `code`.',
+        'Rooms in which AI agents of different companies work together. Every POST accepts an `Idempotency-Key`. Every error is a problem document with a `code`.',
       license: { name: 'MIT', identifier: 'MIT' },
     },
-    servers: [{ url: '/', description: 'Where this document was read' }],
+    servers: [{ url: '/', description: 'The server of this document' }],
     security: [{ key: [] }],
     tags: [...used].map((name) => ({ name, description: TAGS[name] ?? name })),
     paths,
@@ -109,29 +116,29 @@ const BYTES: Json = Object.fromEntries(
 );
 
 const STREAM =
-  'An event a block: `id`, and `data` with the event as JSON. After a `Last-Event-ID` that is not known, first one block ' +
-  'with `event: resync` and `data: {"after": …}`, the place from which the stream goes on: in a room the number of an ' +
-  'event, as in `seq`; in the feed of a company a cursor.';
+  'Each event is one block: `id`, and `data` with the event as JSON. If the `Last-Event-ID` is unknown, the first block has ' +
+  '`event: resync` and `data: {"after": …}`, the position from which the stream continues: the `seq` of an event for a room, ' +
+  'a cursor for the feed of a company.';
 
 type SchemaOf = (schema: z.ZodType, io: 'input' | 'output') => Json;
 
 function operationOf(route: Route, schemaOf: SchemaOf, problem: Json): Operation {
   const { status, body } = route.success;
   const headers: Json = {
-    'X-Request-Id': { description: 'What the log knows this request by', schema: { type: 'string' } },
+    'X-Request-Id': { description: 'The id of this request in the log', schema: { type: 'string' } },
     ...(route.method === 'post' && {
       'Idempotency-Replayed': {
-        description: '`true`: this answer was given before',
+        description: '`true`: this answer was stored for an earlier request with the same Idempotency-Key',
         schema: { type: 'string', const: 'true' },
       },
     }),
   };
   const success: Json =
     body === FILE_BYTES
-      ? { description: 'The file as it was sent', content: BYTES }
+      ? { description: 'The bytes of the file, unchanged', content: BYTES }
       : status === 204
-        ? { description: 'Done' }
-        : json(status === 201 ? 'Made' : status === 202 ? 'Will be done' : 'As asked', schemaOf(body, 'output'));
+        ? { description: 'Success, no content' }
+        : json(status === 201 ? 'Created' : status === 202 ? 'Accepted' : 'Success', schemaOf(body, 'output'));
   if (route.stream !== undefined) {
     (success['content'] as Json)['text/event-stream'] = {
       schema: { type: 'string', description: STREAM },
@@ -140,10 +147,10 @@ function operationOf(route: Route, schemaOf: SchemaOf, problem: Json): Operation
   return {
     operationId: operationId(route),
     summary: route.summary,
-    description: whoMay(route.who),
+    description: rolesText(route.role),
     tags: [tagOf(route.path)],
     parameters: parametersOf(route, schemaOf),
-    // HTTP gives the body of a DELETE no meaning: an empty one is taken, and not told of.
+    // HTTP gives the body of a DELETE no meaning. The API accepts an empty body, and the document does not describe it.
     ...(route.body !== null &&
       route.method !== 'delete' && {
         requestBody:
@@ -182,14 +189,16 @@ function parametersOf(route: Route, schemaOf: SchemaOf): Json[] {
     ...inQuery,
     ...(route.method === 'post'
       ? [
-          header('Idempotency-Key', 'The same key and body again is carried out once, and answered again.', {
+          header('Idempotency-Key', 'A request that repeats the key and body runs once and gets the same answer.', {
             pattern: '^[\\x21-\\x7e]+$',
             minLength: 1,
             maxLength: 255,
           }),
         ]
       : []),
-    ...(route.stream === undefined ? [] : [header('Last-Event-ID', 'The last event that a stream brought.', {})]),
+    ...(route.stream === undefined
+      ? []
+      : [header('Last-Event-ID', 'The id of the last event that the client received from a stream.', {})]),
   ];
 }
 
@@ -213,11 +222,11 @@ function problemsOf(route: Route): ProblemCode[] {
 function problemResponses(codes: readonly ProblemCode[], problem: Json): Json {
   const responses: Record<string, Json> = {};
   for (const status of new Set(codes.map((code) => PROBLEMS[code].status))) {
-    const these = codes.filter((code) => PROBLEMS[code].status === status);
+    const ofStatus = codes.filter((code) => PROBLEMS[code].status === status);
     responses[status] = {
-      description: these.map((code) => `${PROBLEMS[code].title} (\`${code}\`)`).join(', or '),
+      description: ofStatus.map((code) => `${PROBLEMS[code].title} (\`${code}\`)`).join(', or '),
       content: {
-        'application/problem+json': { schema: { ...problem, properties: { code: { enum: these } } } },
+        'application/problem+json': { schema: { ...problem, properties: { code: { enum: ofStatus } } } },
       },
     };
   }
@@ -228,8 +237,8 @@ function json(description: string, schema: Json): Json {
   return { description, content: { 'application/json': { schema } } };
 }
 
-/** References to what was defined beside one schema now mean what all of the document shares. */
-function moved(schema: unknown): unknown {
+/** Changes references to the definitions beside one schema into references to the document's components. */
+function toComponentRefs(schema: unknown): unknown {
   return JSON.parse(JSON.stringify(schema).replaceAll('"#/$defs/', '"#/components/schemas/')) as unknown;
 }
 
@@ -246,18 +255,18 @@ function tagOf(path: string): string {
   return path.split('/')[2] as string;
 }
 
-function whoMay(who: Who): string {
-  switch (who) {
+function rolesText(role: Role): string {
+  switch (role) {
     case 'operator':
-      return 'For the operator.';
+      return 'For the operator key.';
     case 'admin':
-      return 'For admins.';
+      return 'For admin keys.';
     case 'person':
-      return 'For persons: admins and members.';
+      return 'For people: admins and members.';
     case 'agent':
-      return 'For agents, with a key of their own.';
+      return 'For agent keys.';
     case 'company':
-      return 'For every key of a company.';
+      return 'For every company key.';
     case 'anyone':
       return 'For every key.';
   }

@@ -1,14 +1,17 @@
-// The operator's price table: JSON by a model's name, in the environment itself or in the file that it names.
+// The operator's price table: a JSON object of prices by model name. The variable holds the JSON or the path of a file.
 
 import { readFileSync } from 'node:fs';
 import { z } from 'zod';
 import { parseMicros, PRICE_DECIMALS, type PriceTable } from '../workflows/policy/prices';
 
-const price = z.union([z.string(), z.number()], 'a decimal, at least 0').transform((given, context) => {
-  // A JSON number's shortest text is the decimal that was written, up to far more digits than a price has.
+const price = z.union([z.string(), z.number()], 'a decimal that is at least 0').transform((given, context) => {
+  // String() of a JSON number gives back the decimal as written, for far more digits than a price has.
   const micros = parseMicros(String(given));
   if (micros !== null) return micros;
-  context.addIssue({ code: 'custom', message: `a decimal, at least 0, of at most ${PRICE_DECIMALS} decimals` });
+  context.addIssue({
+    code: 'custom',
+    message: `a decimal that is at least 0 and has at most ${PRICE_DECIMALS} decimals`,
+  });
   return z.NEVER;
 });
 
@@ -25,13 +28,13 @@ const table = z.record(
   'an object of prices by model',
 );
 
-/** Reads a price table. @throws Error that says where it is wrong, and repeats no value of it */
+/** Reads a price table. @throws Error that names the location of the fault and repeats no value */
 export function readPriceTable(setting: string): PriceTable {
   const parsed = table.safeParse(parseJson(setting.trimStart().startsWith('{') ? setting : readFile(setting)));
   if (!parsed.success) {
     const [issue] = parsed.error.issues;
-    const place = (issue?.path ?? []).map(String).join(' / ');
-    throw new Error(`${place === '' ? '' : `at ${place}: `}${issue?.message ?? 'prices by model'}`);
+    const location = (issue?.path ?? []).map(String).join(' / ');
+    throw new Error(`${location === '' ? '' : `at ${location}: `}${issue?.message ?? 'an object of prices by model'}`);
   }
   return new Map(
     Object.entries(parsed.data).map(([model, { input_per_million, output_per_million, currency }]) => [
@@ -45,7 +48,7 @@ function readFile(path: string): string {
   try {
     return readFileSync(path, 'utf8');
   } catch {
-    throw new Error('JSON, or the path of a file that can be read');
+    throw new Error('JSON, or the path of a readable file');
   }
 }
 
@@ -53,6 +56,6 @@ function parseJson(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch {
-    throw new Error('prices by model, in JSON');
+    throw new Error('a JSON object of prices by model');
   }
 }

@@ -1,5 +1,5 @@
-// Every answer that is not a success: RFC 9457, with a code from a closed list. Nothing here repeats what was sent, and
-// nothing tells what went wrong inside.
+// Error answers: RFC 9457 problems with a code from a closed list. A problem repeats no input and shows no internal
+// detail.
 
 import type { z } from 'zod';
 import {
@@ -12,53 +12,53 @@ import {
   Transient,
 } from '../prisma/store/db/errors';
 
-/** What a client switches on. `title` is for people and may change. */
+/** Every problem code. Clients switch on the code; `title` is for people and may change. */
 export const PROBLEMS = {
-  invalid_input: { status: 400, title: 'The request is not valid' },
-  malformed_body: { status: 400, title: 'The body is not usable JSON' },
-  unauthenticated: { status: 401, title: 'A valid key is needed' },
-  not_allowed: { status: 403, title: 'The key may not do this' },
-  company_suspended: { status: 403, title: 'The company is suspended' },
-  not_found: { status: 404, title: 'There is no such thing' },
-  method_not_allowed: { status: 405, title: 'The method is not allowed here' },
-  conflict: { status: 409, title: 'The state is another one' },
-  request_in_flight: { status: 409, title: 'The same request is under way' },
-  gone: { status: 410, title: 'Its time has passed' },
-  body_too_large: { status: 413, title: 'The body is too large' },
-  unsupported_media_type: { status: 415, title: 'The body is of an unsupported type' },
-  idempotency_key_reused: { status: 422, title: 'The Idempotency-Key was used for another request' },
-  rate_limited: { status: 429, title: 'Too much at once' },
-  internal: { status: 500, title: 'Something went wrong on our side' },
-  search_too_slow: { status: 503, title: 'The search took too long' },
-  unavailable: { status: 503, title: 'Try again in a moment' },
+  invalid_input: { status: 400, title: 'Invalid request' },
+  malformed_body: { status: 400, title: 'Malformed request body' },
+  unauthenticated: { status: 401, title: 'Authentication required' },
+  not_allowed: { status: 403, title: 'Not allowed' },
+  company_suspended: { status: 403, title: 'Company suspended' },
+  not_found: { status: 404, title: 'Not found' },
+  method_not_allowed: { status: 405, title: 'Method not allowed' },
+  conflict: { status: 409, title: 'Conflict with the current state' },
+  request_in_flight: { status: 409, title: 'Request still in progress' },
+  gone: { status: 410, title: 'No longer available' },
+  body_too_large: { status: 413, title: 'Request body too large' },
+  unsupported_media_type: { status: 415, title: 'Unsupported media type' },
+  idempotency_key_reused: { status: 422, title: 'Idempotency-Key used for a different request' },
+  rate_limited: { status: 429, title: 'Too many requests' },
+  internal: { status: 500, title: 'Internal server error' },
+  search_too_slow: { status: 503, title: 'Search took too long' },
+  unavailable: { status: 503, title: 'Temporarily unavailable' },
 } as const satisfies Record<string, { status: number; title: string }>;
 
 export type ProblemCode = keyof typeof PROBLEMS;
 
-/** Which part of a request is meant: a JSON pointer into the body, or the name of a query or path parameter. */
-export type Place = { readonly pointer: string } | { readonly parameter: string };
+/** A part of a request: a JSON pointer into the body, or the name of a parameter or header. */
+export type Location = { readonly pointer: string } | { readonly parameter: string };
 
 export interface Fault {
   readonly detail: string;
-  readonly place: Place | undefined;
+  readonly location: Location | undefined;
 }
 
-/** A problem to answer with. */
+/** An error that holds the problem to answer with. */
 export class Problem extends Error {
   override readonly name = 'Problem';
   readonly code: ProblemCode;
-  /** All that is wrong, the first of which gives the problem its detail. */
+  /** Every fault that was found. The first is the problem's detail. */
   readonly faults: readonly Fault[];
   readonly headers: Readonly<Record<string, string>>;
-  /** The state that something is in, where a conflict is about that. */
+  /** The current state of the resource, for a conflict with that state. */
   readonly state: string | undefined;
 
   constructor(
     code: ProblemCode,
     detail: string | readonly Fault[],
-    options: { place?: Place; headers?: Record<string, string>; state?: string | undefined } = {},
+    options: { location?: Location; headers?: Record<string, string>; state?: string | undefined } = {},
   ) {
-    const faults = typeof detail === 'string' ? [{ detail, place: options.place }] : detail;
+    const faults = typeof detail === 'string' ? [{ detail, location: options.location }] : detail;
     super(faults[0]?.detail ?? code);
     this.code = code;
     this.faults = faults;
@@ -80,27 +80,27 @@ export class Problem extends Error {
       status,
       code: this.code,
       detail: first?.detail ?? title,
-      ...first?.place,
+      ...first?.location,
       ...(this.state !== undefined && { state: this.state }),
       ...(this.faults.length > 1 && {
-        errors: this.faults.map(({ detail, place }) => ({ detail, ...place })),
+        errors: this.faults.map(({ detail, location }) => ({ detail, ...location })),
       }),
       request_id: requestId,
     };
   }
 }
 
-/** How long a client waits when Postgres could not answer: a failover or a restart takes seconds. */
+/** Retry-After when Postgres did not answer. A failover or a restart takes seconds. */
 const RETRY_AFTER_SECONDS = 2;
 
-/** The problem that an error is to the caller, or null when it is a bug of ours. */
+/** The problem for a known error, or null for an unexpected one, which is a bug. */
 export function problemOf(error: unknown): Problem | null {
   if (error instanceof Problem) return error;
   if (error instanceof InvalidInput) {
     return new Problem(
       'invalid_input',
       error.message,
-      error.pointer === undefined ? {} : { place: { pointer: error.pointer } },
+      error.pointer === undefined ? {} : { location: { pointer: error.pointer } },
     );
   }
   if (error instanceof NotAllowed) return new Problem('not_allowed', error.message);
@@ -109,40 +109,40 @@ export function problemOf(error: unknown): Problem | null {
   if (error instanceof Gone) return new Problem('gone', error.message, { state: error.state });
   if (error instanceof SearchTooSlow) return new Problem('search_too_slow', error.message);
   if (error instanceof Transient) {
-    const detail = 'the database did not answer; a write may have been carried out or not';
+    const detail = 'the database did not answer; a write may or may not have been made';
     return new Problem('unavailable', detail, { headers: { 'Retry-After': String(RETRY_AFTER_SECONDS) } });
   }
   return null;
 }
 
-/** Where a value stands in a body, as RFC 6901 writes it. */
+/** The JSON pointer (RFC 6901) of a value in a body. */
 export function toPointer(path: readonly PropertyKey[]): string {
   return path.map((part) => `/${String(part).replaceAll('~', '~0').replaceAll('/', '~1')}`).join('');
 }
 
-/** As many faults as a person reads at once. */
+/** More faults in one answer would not be read. */
 const FAULTS_SHOWN = 20;
 
-/** True for a name that is safe to repeat: a secret pasted in a name's place is not. */
+/** True for a field name that an answer may repeat. Other text may be a secret in the wrong field. */
 export function isPlainName(name: string): boolean {
   return /^[A-Za-z_][A-Za-z0-9_]{0,39}$/.test(name);
 }
 
-/** What a schema expected, as a problem that names the places and none of the values. */
+/** Turns a schema's issues into a problem that names the locations and repeats no value. */
 export function problemOfIssues(issues: readonly z.core.$ZodIssue[], part: 'body' | 'parameters'): Problem {
   const faults = issues.slice(0, FAULTS_SHOWN).flatMap((issue): Fault[] => {
     if (issue.code !== 'unrecognized_keys')
-      return [{ detail: `expected ${issue.message}`, place: placeOf(issue.path, part) }];
+      return [{ detail: `expected ${issue.message}`, location: locationOf(issue.path, part) }];
     const detail = part === 'body' ? 'unknown field' : 'unknown parameter';
     return issue.keys.slice(0, FAULTS_SHOWN).map((key) => ({
       detail,
-      place: placeOf(isPlainName(key) ? [...issue.path, key] : issue.path, part),
+      location: locationOf(isPlainName(key) ? [...issue.path, key] : issue.path, part),
     }));
   });
   return new Problem('invalid_input', faults);
 }
 
-function placeOf(path: readonly PropertyKey[], part: 'body' | 'parameters'): Place | undefined {
+function locationOf(path: readonly PropertyKey[], part: 'body' | 'parameters'): Location | undefined {
   if (part === 'body') return { pointer: toPointer(path) };
   return path.length === 0 ? undefined : { parameter: String(path[0]) };
 }

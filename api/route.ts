@@ -1,5 +1,5 @@
-// What a route is: a path, who may call it, the schemas of what it takes and answers, and what it does. How a request
-// reaches it is `mounted-routes.ts`'; what the API's document says of it is `openapi.ts`'.
+// The definition of a route: path, role, schemas of input and answer, and handler. `middleware/route-handler.ts` runs
+// the routes, and `openapi.ts` documents them.
 
 import type { Logger } from 'pino';
 import { z } from 'zod';
@@ -10,41 +10,41 @@ import type { IdPrefix } from '../prisma/store/db/ids';
 import type { Database } from '../prisma/store/db/database';
 import type { Reader, SqlTx, Tx } from '../prisma/store/db/transaction';
 import type { RunHistories } from '../worker/temporal/histories';
-import type { CallerFor, Who } from './callers';
+import type { CallerFor, Role } from './middleware/caller';
 import type { OnRequest } from './middleware/request-reports';
 import type { ProblemCode } from './problems';
-import type { Streams, StreamSource } from './streams';
+import type { Streams, StreamSource } from './middleware/event-streams';
 import type { Upload } from './middleware/upload-body';
 
 export interface ApiDeps {
   readonly db: Database;
   readonly secretBox: SecretBox;
-  /** Name to base URL, as the operator configured them. */
+  /** The base URL of each provider that the operator configured, by name. */
   readonly providers: ReadonlyMap<string, string>;
-  /** `host:port` that an owner-supplied address may name although it is inside, or not https. */
+  /** The `host:port` values that an owner-supplied address may name, although they are internal or not https. */
   readonly allowedModelHosts: readonly string[];
-  /** What models cost, as far as the operator says. */
+  /** The prices of models that the operator configured. */
   readonly prices: PriceTable;
   readonly log: Logger;
-  /** Where a run's history can be read. Left out: timelines are from the ledger alone. */
+  /** Reads a run's Temporal history. Without it, timelines come from the ledger alone. */
   readonly histories?: RunHistories;
-  /** Told of every request at its end. */
+  /** Called at the end of every request. */
   readonly onRequest?: OnRequest;
-  /** Every request is a span. */
+  /** Record each request as a trace span. */
   readonly tracing?: boolean;
-  /** Of one key. */
+  /** The rate limit of one key. */
   readonly requestsPerMinute?: number;
-  /** Whoever makes them closes them. Without any, streams look without being told. */
+  /** The caller that creates them closes them. Without them, streams poll and get no notifications. */
   readonly streams?: Streams;
-  /** The largest file that is taken. */
+  /** The size of the largest file that the API accepts. */
   readonly fileLimitBytes: number;
-  /** How long a search may take. */
+  /** The time limit of a search. */
   readonly searchLimitMs: number;
-  /** Where people find a run in the Temporal Web UI. Left out: the console links to none. */
+  /** The Temporal Web UI. Without it, the console shows no links to a run's workflow. */
   readonly temporalUi?: { readonly url: string; readonly namespace: string };
 }
 
-/** The ids that paths hold, and the kind of each. */
+/** The id parameters of paths, and the prefix of each. */
 export const PATH_IDS = {
   company: 'co',
   key: 'key',
@@ -64,8 +64,8 @@ export const PATH_IDS = {
 
 export type PathId = keyof typeof PATH_IDS;
 
-/** As the store says it of an id that nothing has. */
-export const MISSING: Readonly<Record<PathId, string>> = {
+/** The 404 detail of each id parameter; must match the store's NotFound messages. */
+export const NOT_FOUND_DETAILS: Readonly<Record<PathId, string>> = {
   company: 'no such company',
   key: 'no such key',
   model_key: 'no such model key',
@@ -88,9 +88,9 @@ type IdsIn<P extends string> = P extends `${string}:${infer Rest}`
     : Rest
   : never;
 
-/** One request, checked. */
-export interface Call<P extends string, W extends Who, B, Q> {
-  readonly caller: CallerFor<W>;
+/** One checked request. */
+export interface Call<P extends string, R extends Role, B, Q> {
+  readonly caller: CallerFor<R>;
   readonly ids: Readonly<Record<IdsIn<P>, string>>;
   readonly body: B;
   readonly query: Q;
@@ -99,24 +99,25 @@ export interface Call<P extends string, W extends Who, B, Q> {
 export interface Answer {
   readonly status: 200 | 201 | 202 | 204;
   readonly body?: unknown;
-  /** What was asked for had been done before: nothing changed, so the audit has nothing to say. */
+  /** True when the request changed nothing because it was done before. It is then not audited. */
   readonly repeated?: boolean;
-  /** It was given before, to a request with the same Idempotency-Key. */
+  /** True when the answer was stored for an earlier request with the same Idempotency-Key. */
   readonly replayed?: boolean;
-  /** In the body's place: a file to be saved, never shown by a browser. */
+  /** A file instead of a body. It is sent as an attachment, so that a browser saves it and does not show it. */
   readonly file?: { readonly name: string; readonly mediaType: string; readonly bytes: Buffer };
 }
 
-/** What a route answers when all is well. */
+/** The success answer of a route. */
 export interface Success {
   readonly status: Answer['status'];
-  /** `z.undefined()`: nothing. */
+  /** `z.undefined()`: an empty body. */
   readonly body: z.ZodType;
 }
 
-type Handle<X> = (tx: X, call: Call<string, Who, unknown, unknown>) => Promise<Answer>;
+/** A route's handler. A write's handler runs in one transaction with its audit entry, and may run again after a deadlock. */
+type Handle<X> = (tx: X, call: Call<string, Role, unknown, unknown>) => Promise<Answer>;
 
-/** What the handler runs in. `sql`: a transaction that takes the store's own SQL only, at a fraction of the cost. */
+/** The transaction of a handler. `sql` allows only the store's own SQL statements and costs much less. */
 type Handled =
   | { readonly transaction: 'none'; readonly handle: Handle<Reader> }
   | { readonly transaction: 'prisma'; readonly handle: Handle<Tx> }
@@ -127,36 +128,36 @@ export type Route = RouteBase & Handled;
 interface RouteBase {
   readonly method: 'get' | 'post' | 'patch' | 'delete';
   readonly path: string;
-  readonly who: Who;
-  /** What it is for, in a few words. */
+  readonly role: Role;
+  /** The OpenAPI summary. */
   readonly summary: string;
-  /** Null: it takes no body. `bytes`: whatever it is, as it is. */
+  /** Null: no body. `bytes`: the raw body of any type. */
   readonly body: z.ZodType | 'bytes' | null;
   readonly query: z.ZodObject;
   readonly success: Success;
-  /** Problems beyond those that every route of its kind may answer with. */
+  /** Problem codes beyond those that every route of this method has. */
   readonly problems: readonly ProblemCode[];
-  /** A POST that done twice is done once by itself. Its answer is not kept: an `Idempotency-Key` changes nothing. */
+  /** For a POST that is idempotent without a key. Its answer is not stored, and an `Idempotency-Key` has no effect. */
   readonly repeatable?: boolean;
-  /** What the audit says of it, in the same transaction. Null: it belongs to the room's feed, or is only a read. */
-  readonly audit: Audit<string, Who, unknown> | null;
-  /** What it streams to whoever accepts `text/event-stream`. */
-  readonly stream?: (call: Call<string, Who, unknown, unknown>) => StreamSource;
+  /** The audit entry, written in the same transaction. Null for reads, and for writes that the room's feed records. */
+  readonly audit: Audit<string, Role, unknown> | null;
+  /** The source of the stream for a client that accepts `text/event-stream`. */
+  readonly stream?: (call: Call<string, Role, unknown, unknown>) => StreamSource;
 }
 
-/** Tells the audit what a person or the operator did, from the call and its answer's body. */
-type Audit<P extends string, W extends Who, B> = (call: Call<P, W, B, unknown>, answer: Answered) => AuditRecord;
-/** An answer's body as a record of it may read it. */
-export type Answered = Readonly<Record<string, unknown>> & { readonly id: string };
+/** Makes an audit entry from the call and the body of its answer. */
+type Audit<P extends string, R extends Role, B> = (call: Call<P, R, B, unknown>, answer: AnswerBody) => AuditRecord;
+/** The body of an answer, as an audit entry reads it. */
+export type AnswerBody = Readonly<Record<string, unknown>> & { readonly id: string };
 
 const noQuery = z.strictObject({});
-/** A POST that says all in its path: no body, or an empty object. */
+/** For a write whose path holds everything: no body, or an empty object. */
 const noBody = z.strictObject({}).optional();
 
-/** Answers with nothing. */
+/** 204 with an empty body. */
 export const noContent: Success = { status: 204, body: z.undefined() };
 
-/** In the place of a success's body: a file. */
+/** The success body of a route that answers with a file. */
 export const FILE_BYTES = z.unknown();
 
 export function ok(body: z.ZodType): Success {
@@ -172,15 +173,15 @@ export function accepted(body: z.ZodType): Success {
 }
 
 /** A route that only reads. */
-export function readRoute<const P extends string, W extends Who, Q extends z.ZodObject = typeof noQuery>(route: {
+export function readRoute<const P extends string, R extends Role, Q extends z.ZodObject = typeof noQuery>(route: {
   readonly path: P;
-  readonly who: W;
+  readonly role: R;
   readonly summary: string;
   readonly query?: Q;
   readonly success: Success;
   readonly problems?: readonly ProblemCode[];
-  readonly handle: (db: Reader, call: Call<P, W, undefined, z.output<Q>>) => Promise<Answer>;
-  readonly stream?: (call: Call<P, W, undefined, z.output<Q>>) => StreamSource;
+  readonly handle: (db: Reader, call: Call<P, R, undefined, z.output<Q>>) => Promise<Answer>;
+  readonly stream?: (call: Call<P, R, undefined, z.output<Q>>) => StreamSource;
 }): Route {
   const { stream, ...rest } = route;
   return {
@@ -196,37 +197,37 @@ export function readRoute<const P extends string, W extends Who, Q extends z.Zod
   };
 }
 
-interface Write<P extends string, W extends Who, B extends z.ZodType, T> {
+interface Write<P extends string, R extends Role, B extends z.ZodType, T> {
   readonly method: 'post' | 'patch' | 'delete';
   readonly path: P;
-  readonly who: W;
+  readonly role: R;
   readonly summary: string;
   readonly body?: B;
   readonly success: Success;
   readonly problems?: readonly ProblemCode[];
   readonly repeatable?: boolean;
-  readonly audit: Audit<P, W, z.output<B>> | null;
-  readonly handle: (tx: T, call: Call<P, W, z.output<B>, unknown>) => Promise<Answer>;
+  readonly audit: Audit<P, R, z.output<B>> | null;
+  readonly handle: (tx: T, call: Call<P, R, z.output<B>, unknown>) => Promise<Answer>;
 }
 
 /**
- * A route that writes. `handle` runs in one transaction, and again after a deadlock: it may act through it alone. A POST
- * that bears an `Idempotency-Key` keeps its answer in the same transaction.
+ * A route that writes. `handle` runs in one transaction and may run again after a deadlock, so every effect must go
+ * through `tx`. The answer of a POST with an `Idempotency-Key` is stored in the same transaction.
  */
-export function writeRoute<const P extends string, W extends Who, B extends z.ZodType = typeof noBody>(
-  route: Write<P, W, B, Tx>,
+export function writeRoute<const P extends string, R extends Role, B extends z.ZodType = typeof noBody>(
+  route: Write<P, R, B, Tx>,
 ): Route {
-  return { ...written(route), transaction: 'prisma', handle: route.handle as Handle<Tx> };
+  return { ...toWriteRoute(route), transaction: 'prisma', handle: route.handle as Handle<Tx> };
 }
 
-/** As `writeRoute`, for the hot path: `handle` sends SQL of the store's own and nothing else. */
-export function sqlWriteRoute<const P extends string, W extends Who, B extends z.ZodType = typeof noBody>(
-  route: Write<P, W, B, SqlTx>,
+/** Like `writeRoute`, for the hot path: `handle` may use only the store's own SQL statements, not Prisma's calls. */
+export function sqlWriteRoute<const P extends string, R extends Role, B extends z.ZodType = typeof noBody>(
+  route: Write<P, R, B, SqlTx>,
 ): Route {
-  return { ...written(route), transaction: 'sql', handle: route.handle as Handle<SqlTx> };
+  return { ...toWriteRoute(route), transaction: 'sql', handle: route.handle as Handle<SqlTx> };
 }
 
-function written<P extends string, W extends Who, B extends z.ZodType, T>(route: Write<P, W, B, T>): RouteBase {
+function toWriteRoute<P extends string, R extends Role, B extends z.ZodType, T>(route: Write<P, R, B, T>): RouteBase {
   return {
     ...route,
     body: route.body ?? noBody,
@@ -236,14 +237,14 @@ function written<P extends string, W extends Who, B extends z.ZodType, T>(route:
   };
 }
 
-/** A route whose body is a file: bytes of any kind, up to the limit of files. Otherwise as `writeRoute`. */
-export function uploadRoute<const P extends string, W extends Who, Q extends z.ZodObject>(route: {
+/** A route whose body is a file: bytes of any type, up to the file size limit. Otherwise like `writeRoute`. */
+export function uploadRoute<const P extends string, R extends Role, Q extends z.ZodObject>(route: {
   readonly path: P;
-  readonly who: W;
+  readonly role: R;
   readonly summary: string;
   readonly query: Q;
   readonly success: Success;
-  readonly handle: (tx: Tx, call: Call<P, W, Upload, z.output<Q>>) => Promise<Answer>;
+  readonly handle: (tx: Tx, call: Call<P, R, Upload, z.output<Q>>) => Promise<Answer>;
 }): Route {
   return {
     ...route,

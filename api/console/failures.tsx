@@ -2,7 +2,7 @@
 
 import type { ErrorRequestHandler, Request, RequestHandler } from 'express';
 import { localsOf } from '../middleware/request-log';
-import { loggable, problemOfReading } from '../middleware/problem-answers';
+import { loggable, problemOfUnreadable } from '../middleware/error-handler';
 import { Problem, problemOf } from '../problems';
 import { ProblemBox, type Page } from './page';
 import { PATHS } from './paths';
@@ -45,7 +45,7 @@ interface Refusal {
 
 function refusalOf(error: unknown): Refusal | null {
   if (error instanceof Refused) return error;
-  const problem = problemOf(error) ?? problemOfReading(error);
+  const problem = problemOf(error) ?? problemOfUnreadable(error);
   if (problem === null) return null;
   const { status, code, message } = problem;
   return {

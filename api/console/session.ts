@@ -8,7 +8,7 @@ import { SecretBoxError, type SecretBox } from '../../workflows/policy/secret-bo
 import { findKeyHolder } from '../../prisma/store/access/keys';
 import type { Database } from '../../prisma/store/db/database';
 import { inStatement } from '../../prisma/store/db/sql-errors';
-import type { PersonCaller } from '../callers';
+import type { PersonCaller } from '../middleware/caller';
 import { CONSOLE } from './paths';
 
 /** A working day: who signed in in the morning need not do so again before the evening. */

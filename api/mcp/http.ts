@@ -4,12 +4,12 @@
 
 import type { Express, RequestHandler } from 'express';
 import { StreamableHTTPServerTransport } from '@modelcontextprotocol/sdk/server/streamableHttp.js';
-import { assertMay } from '../callers';
+import { requireRole } from '../middleware/caller';
 import { authenticate, callerOf } from '../middleware/authentication';
 import { parseText, readBody } from '../middleware/json-body';
 import { limitRequests } from '../middleware/rate-limit';
 import { localsOf } from '../middleware/request-log';
-import { refuseMethod } from '../mounted-routes';
+import { refuseMethod } from '../middleware/route-handler';
 import { Problem } from '../problems';
 import type { ApiDeps } from '../route';
 import { inProcessDoors } from './in-process-door';
@@ -47,6 +47,6 @@ const refuseBrowsers: RequestHandler = (req, _res, next) => {
 
 /** The operator reads no room. */
 const assertCompany: RequestHandler = (_req, res, next) => {
-  assertMay('company', callerOf(res));
+  requireRole('company', callerOf(res));
   next();
 };

@@ -11,7 +11,7 @@ import {
   type Tool as ListedTool,
 } from '@modelcontextprotocol/sdk/types.js';
 import { z } from 'zod';
-import { assertCleanJson } from '../input-checks';
+import { requireCleanJson } from '../middleware/input-checks';
 import { PROBLEMS, Problem, problemOfIssues, type ProblemCode } from '../problems';
 import type { Door, DoorAnswer } from './door';
 import type { Tool } from './tool';
@@ -88,7 +88,7 @@ const NO_ANSWER =
 
 function faultsIn(tool: Tool, args: unknown): Problem | null {
   try {
-    assertCleanJson(args);
+    requireCleanJson(args);
   } catch (error) {
     if (error instanceof Problem) return error;
     throw error;

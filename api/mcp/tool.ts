@@ -114,7 +114,7 @@ export const room = idOf('room').meta({ description: 'The id of a room, from lis
 
 const idempotencyKey = z
   .string('text')
-  .regex(/^[\x21-\x7e]{1,255}$/, '1 to 255 characters of ASCII without spaces')
+  .regex(/^[\x21-\x7e]{1,255}$/, '1 to 255 ASCII characters and no spaces')
   .optional()
   .meta({
     description:

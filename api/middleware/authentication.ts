@@ -1,17 +1,20 @@
-// Whose key it is. What that key may do is asked at each route.
+// Authentication: finds the holder of the key. The route checks what the holder may do.
 
 import type { RequestHandler, Response } from 'express';
 import { findKeyHolder } from '../../prisma/store/access/keys';
 import type { Database } from '../../prisma/store/db/database';
 import { inStatement } from '../../prisma/store/db/sql-errors';
-import type { Caller } from '../callers';
+import type { Caller } from './caller';
 import { Problem } from '../problems';
 import { localsOf } from './request-log';
 
-/** Longer than any token of ours and any operator key worth having. */
+/** Longer than any token that the API issues and than any reasonable operator key. */
 const TOKEN_LIMIT = 512;
 
-/** Answers with 401, always the same, unless the request bears a live key; with 403 when its company is suspended. */
+/**
+ * Answers with 401 unless the request has a valid key, with the same detail in each case. Answers with 403 when the
+ * company is suspended.
+ */
 export function authenticate(db: Database): RequestHandler {
   return async (req, res, next) => {
     const token = bearerToken(req.get('authorization'));
@@ -36,10 +39,10 @@ function setCaller(res: Response, caller: Caller): void {
   callers.set(res, caller);
 }
 
-/** Who calls. Only after `authenticate`. */
+/** The caller of a request. Call it only after `authenticate`. */
 export function callerOf(res: Response): Caller {
   const caller = callers.get(res);
-  if (caller === undefined) throw new Error('a route asks who calls before that is known');
+  if (caller === undefined) throw new Error('callerOf was called before authenticate');
   return caller;
 }
 

@@ -1,5 +1,5 @@
-// How much one key may ask for. Counted in this process's memory: with several processes behind one address, each gives a
-// key its own allowance, and nothing has to be asked before a request is served.
+// The rate limit of one key, counted in this process's memory. No shared store is asked before a request; with several
+// API processes, each one allows the full rate.
 
 import type { RequestHandler } from 'express';
 import { RateLimiterMemory, RateLimiterRes } from 'rate-limiter-flexible';
@@ -8,7 +8,7 @@ import { callerOf } from './authentication';
 
 const MINUTE_SECONDS = 60;
 
-/** Answers with 429 what a key asks beyond its requests a minute. Only after `authenticate`. */
+/** Answers with 429 when a key exceeds its requests per minute. Use it only after `authenticate`. */
 export function limitRequests(perMinute: number): RequestHandler {
   const limiter = new RateLimiterMemory({ points: perMinute, duration: MINUTE_SECONDS });
   return async (_req, res, next) => {
@@ -17,7 +17,7 @@ export function limitRequests(perMinute: number): RequestHandler {
     } catch (refused) {
       if (!(refused instanceof RateLimiterRes)) throw refused;
       const seconds = Math.max(1, Math.ceil(refused.msBeforeNext / 1_000));
-      throw new Problem('rate_limited', `a key may make ${perMinute} requests a minute`, {
+      throw new Problem('rate_limited', `a key may make ${perMinute} requests per minute`, {
         headers: { 'Retry-After': String(seconds) },
       });
     }

@@ -1,10 +1,11 @@
-// One id and one log line a request: what was asked and how it ended, never headers, bodies, tokens or what a path held.
+// One id and one log line per request: method, route, status and duration. Never headers, bodies, tokens or path
+// values.
 
 import { randomUUID } from 'node:crypto';
 import type { RequestHandler, Response } from 'express';
 import type { Logger } from 'pino';
 
-/** What a request is known by from its first middleware on. */
+/** Values of a request that every later middleware can read. */
 export interface RequestLocals {
   requestId: string;
   keyId?: string;
@@ -14,7 +15,7 @@ export function localsOf(res: Response): RequestLocals {
   return res.locals as RequestLocals;
 }
 
-/** Gives each request an id, its client's own if it has one that is safe to repeat, and logs its end. */
+/** Gives each request an id and logs its end. A client's `X-Request-Id` is used if it is safe to repeat. */
 export function logRequests(log: Logger): RequestHandler {
   return (req, res, next) => {
     const given = req.get('x-request-id');
@@ -28,7 +29,7 @@ export function logRequests(log: Logger): RequestHandler {
         {
           method: req.method,
           route: typeof route === 'string' ? route : null,
-          // Closed before it was finished: the client went away.
+          // Null: the client disconnected before the answer was complete.
           status: res.writableFinished ? res.statusCode : null,
           ms: Math.round(performance.now() - startedAt),
           key: localsOf(res).keyId ?? null,

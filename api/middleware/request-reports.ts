@@ -1,12 +1,12 @@
-// Tells how each request ended, to whoever counts: by the route's template, never by the path that was asked for.
+// Reports the end of each request to a callback, for metrics. The report has the route's template, never the path.
 
 import type { RequestHandler } from 'express';
 
 export interface RequestReport {
   readonly method: string;
-  /** As in `/v1/rooms/:room/events`; null where no route was met. */
+  /** The template, such as `/v1/rooms/:room/events`; null when no route matched. */
   readonly route: string | null;
-  /** Null: the client went away before its answer was whole. */
+  /** Null: the client disconnected before the answer was complete. */
   readonly status: number | null;
   readonly seconds: number;
 }

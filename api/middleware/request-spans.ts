@@ -1,10 +1,11 @@
-// Each request as a span, which what it causes goes on from. By the route's template, never by the path or what was in it.
+// One trace span per request, the parent of what the request causes. It has the route's template, never the path or
+// body.
 
 import { context, propagation, SpanKind, SpanStatusCode, trace } from '@opentelemetry/api';
 import type { RequestHandler } from 'express';
 import { localsOf } from './request-log';
 
-/** Goes on from the trace that the client names in `traceparent`, if it does. */
+/** Starts a span for each request. It continues the trace of a `traceparent` header, if the client sent one. */
 export function traceRequests(): RequestHandler {
   const tracer = trace.getTracer('durable-room');
   return (req, res, next) => {

@@ -1,19 +1,19 @@
-// The body of an upload: bytes, whatever they are, read after the caller is known.
+// Reads the body of an upload as bytes of any type. It runs after authentication.
 
 import express, { type Request, type RequestHandler } from 'express';
 
 export interface Upload {
   readonly bytes: Buffer;
-  /** As the client says, without parameters; null when it says nothing. */
+  /** The Content-Type without parameters; null when the client sent none. */
   readonly mediaType: string | null;
 }
 
-/** Reads the bytes up to a limit, which holds for what a packed body unpacks to as well. */
+/** Reads at most `limit` bytes. The limit also applies to a compressed body after it is unpacked. */
 export function readUpload(limit: number): RequestHandler {
   return express.raw({ type: () => true, limit });
 }
 
-/** What `readUpload` read. */
+/** The upload that `readUpload` read. */
 export function bytesOf(req: Request): Upload {
   const bytes: unknown = req.body;
   const type = req.headers['content-type']?.split(';')[0]?.trim().toLowerCase();

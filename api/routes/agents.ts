@@ -1,4 +1,4 @@
-// Agents, as their company makes and changes them.
+// Agents: create, read, change, pause and resume.
 
 import {
   agentResource,
@@ -11,15 +11,15 @@ import {
   updateAgent,
   type Agent,
 } from '../../prisma/store/rooms/agents';
-import { viewerOf, type CompanyCaller } from '../callers';
+import { viewerOf, type CompanyCaller } from '../middleware/caller';
 import { created, ok, readRoute, writeRoute, type Route } from '../route';
 import { ownAgent, pageOf, pausedAgent, shownAgent } from '../schemas/answers';
 import { agentBody, agentPatch } from '../schemas/bodies';
 import { slugOr } from '../schemas/fields';
 import { listBody, listQuery, pageRequest } from '../schemas/lists';
 
-/** Whole to its own company's people and services, and to itself; to every other agent and company, who it is. */
-function shownTo(caller: CompanyCaller, agent: Agent): Record<string, unknown> {
+/** The whole agent for its company's people and services and for the agent itself; for all others its public fields. */
+function agentAsSeenBy(caller: CompanyCaller, agent: Agent): Record<string, unknown> {
   const own = agent.companyId === caller.companyId && (caller.kind !== 'agent' || caller.agentId === agent.id);
   return own ? agentResource(agent) : publicAgentResource(agent);
 }
@@ -28,8 +28,8 @@ export const agentRoutes: readonly Route[] = [
   writeRoute({
     method: 'post',
     path: '/v1/agents',
-    who: 'admin',
-    summary: 'Make an agent',
+    role: 'admin',
+    summary: 'Create an agent',
     success: created(ownAgent),
     body: agentBody,
     audit: (_, agent) => ({ action: 'agent.created', subject: agent.id }),
@@ -49,33 +49,33 @@ export const agentRoutes: readonly Route[] = [
   }),
   readRoute({
     path: '/v1/agents',
-    who: 'company',
-    summary: 'The agents of the company',
+    role: 'company',
+    summary: "List the company's agents",
     success: ok(pageOf(shownAgent)),
     query: listQuery('agent'),
     async handle(db, { caller, query }) {
       const agents = await listAgents(db, caller.companyId, pageRequest(query));
-      return { status: 200, body: listBody(agents, (agent) => shownTo(caller, agent)) };
+      return { status: 200, body: listBody(agents, (agent) => agentAsSeenBy(caller, agent)) };
     },
   }),
   readRoute({
     path: '/v1/agents/:agent',
-    who: 'company',
-    summary: 'An agent',
+    role: 'company',
+    summary: 'Get an agent',
     success: ok(shownAgent),
     async handle(db, { caller, ids }) {
       const agent = await loadKnownAgent(db, viewerOf(caller), ids.agent);
-      return { status: 200, body: shownTo(caller, agent) };
+      return { status: 200, body: agentAsSeenBy(caller, agent) };
     },
   }),
   writeRoute({
     method: 'patch',
     path: '/v1/agents/:agent',
-    who: 'admin',
+    role: 'admin',
     summary: 'Change an agent',
     success: ok(ownAgent),
     body: agentPatch,
-    // Limits are told with what they became; instructions are content.
+    // The audit has the new limits. It has only the names of other fields, because instructions are content.
     audit: ({ ids, body }) => ({
       action: 'agent.changed',
       subject: ids.agent,
@@ -101,8 +101,8 @@ export const agentRoutes: readonly Route[] = [
   writeRoute({
     method: 'post',
     path: '/v1/agents/:agent/pause',
-    who: 'person',
-    summary: 'Let no run of an agent begin; says which are still in flight',
+    role: 'person',
+    summary: 'Pause an agent: none of its runs begins. The answer lists its runs in flight',
     success: ok(pausedAgent),
     audit: ({ ids }) => ({ action: 'agent.paused', subject: ids.agent }),
     async handle(tx, { caller, ids }) {
@@ -113,8 +113,8 @@ export const agentRoutes: readonly Route[] = [
   writeRoute({
     method: 'post',
     path: '/v1/agents/:agent/resume',
-    who: 'person',
-    summary: 'Let runs of an agent begin again',
+    role: 'person',
+    summary: 'Resume an agent: its runs begin again',
     success: ok(ownAgent),
     audit: ({ ids }) => ({ action: 'agent.resumed', subject: ids.agent }),
     async handle(tx, { caller, ids }) {

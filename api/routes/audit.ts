@@ -1,4 +1,4 @@
-// Who did what, and when, for a company's admins.
+// The audit of a company, for its admins: which person or operator did what, and when.
 
 import { AUDIT_ACTIONS, auditResource, listAudit } from '../../prisma/store/access/audit';
 import { ok, readRoute, type Route } from '../route';
@@ -10,8 +10,8 @@ import { listBody, listQuery, pageRequest } from '../schemas/lists';
 export const auditRoutes: readonly Route[] = [
   readRoute({
     path: '/v1/audit',
-    who: 'admin',
-    summary: 'Who did what, and when',
+    role: 'admin',
+    summary: 'List the audit: actions of people and the operator',
     success: ok(pageOf(auditEntry)),
     query: listQuery('audit').extend({
       action: oneOf(AUDIT_ACTIONS).optional(),

@@ -1,4 +1,4 @@
-// The operator's tenants, and a company's own record.
+// Companies: the operator creates and suspends them, and a company's admin sets its budget.
 
 import type { AuditAction, AuditRecord } from '../../prisma/store/access/audit';
 import {
@@ -20,12 +20,12 @@ import { companyBody, companyPatch } from '../schemas/bodies';
 import { slugOr } from '../schemas/fields';
 import { listBody, listQuery, pageRequest } from '../schemas/lists';
 
-/** What the operator does to a company stands in that company's audit. */
-function of(action: AuditAction, company: string): AuditRecord {
+/** An audit entry for the operator's action. It belongs to the company's audit. */
+function companyAudit(action: AuditAction, company: string): AuditRecord {
   return { action, subject: company, companies: [company] };
 }
 
-/** A key with which the company's own admin makes all the others, and its token, this once. */
+/** Creates an admin key, with which the company creates its other keys. The result has the token. */
 async function createAdminKey(tx: Tx, companyId: string): Promise<Record<string, unknown>> {
   const { key, token } = await createKey(tx, { kind: 'person', role: 'admin', name: 'admin', companyId });
   return { ...keyResource(key), token };
@@ -35,11 +35,11 @@ export const companyRoutes: readonly Route[] = [
   writeRoute({
     method: 'post',
     path: '/v1/companies',
-    who: 'operator',
-    summary: 'Make a company, with its first admin key',
+    role: 'operator',
+    summary: 'Create a company and its first admin key',
     success: created(newCompany),
     body: companyBody,
-    audit: (_, { company }) => of('company.created', (company as { id: string }).id),
+    audit: (_, { company }) => companyAudit('company.created', (company as { id: string }).id),
     async handle(tx, { body }) {
       const company = await createCompany(tx, { slug: slugOr(body.slug, body.name), name: body.name });
       const admin_key = await createAdminKey(tx, company.id);
@@ -49,8 +49,8 @@ export const companyRoutes: readonly Route[] = [
   writeRoute({
     method: 'post',
     path: '/v1/companies/:company/admin-keys',
-    who: 'operator',
-    summary: 'Make another admin key of a company, for one that has lost its own',
+    role: 'operator',
+    summary: 'Create another admin key for a company that lost its own',
     success: created(newKey),
     audit: ({ ids }, key) => ({
       action: 'key.created',
@@ -65,8 +65,8 @@ export const companyRoutes: readonly Route[] = [
   }),
   readRoute({
     path: '/v1/companies',
-    who: 'operator',
-    summary: 'All companies',
+    role: 'operator',
+    summary: 'List all companies',
     success: ok(pageOf(shownCompany)),
     query: listQuery('co'),
     async handle(db, { query }) {
@@ -75,8 +75,8 @@ export const companyRoutes: readonly Route[] = [
   }),
   readRoute({
     path: '/v1/companies/:company',
-    who: 'anyone',
-    summary: 'A company',
+    role: 'anyone',
+    summary: 'Get a company',
     success: ok(companyOf),
     async handle(db, { caller, ids }) {
       if (caller.kind === 'operator') return { status: 200, body: companyResource(await loadCompany(db, ids.company)) };
@@ -87,7 +87,7 @@ export const companyRoutes: readonly Route[] = [
   writeRoute({
     method: 'patch',
     path: '/v1/companies/:company',
-    who: 'admin',
+    role: 'admin',
     summary: 'Set the budget of a company',
     success: ok(ownCompany),
     audit: ({ ids, body }) => ({ action: 'company.changed', subject: ids.company, details: body }),
@@ -100,10 +100,10 @@ export const companyRoutes: readonly Route[] = [
   writeRoute({
     method: 'post',
     path: '/v1/companies/:company/suspend',
-    who: 'operator',
-    summary: 'Suspend a company: its keys are shut out, its open runs are cancelled',
+    role: 'operator',
+    summary: 'Suspend a company: its keys are refused and its open runs are cancelled',
     success: ok(shownCompany),
-    audit: ({ ids }) => of('company.suspended', ids.company),
+    audit: ({ ids }) => companyAudit('company.suspended', ids.company),
     async handle(tx, { ids }) {
       const { company, changed } = await suspendCompany(tx, ids.company);
       return { status: 200, body: companyResource(company), repeated: !changed };
@@ -112,10 +112,10 @@ export const companyRoutes: readonly Route[] = [
   writeRoute({
     method: 'post',
     path: '/v1/companies/:company/resume',
-    who: 'operator',
-    summary: 'Let a company in again',
+    role: 'operator',
+    summary: 'Resume a suspended company',
     success: ok(shownCompany),
-    audit: ({ ids }) => of('company.resumed', ids.company),
+    audit: ({ ids }) => companyAudit('company.resumed', ids.company),
     async handle(tx, { ids }) {
       const { company, changed } = await resumeCompany(tx, ids.company);
       return { status: 200, body: companyResource(company), repeated: !changed };

@@ -1,4 +1,5 @@
-// Files of a room: sent as they are, `POST …/files?name=plan.pdf` with the bytes as the body, and given back as they were.
+// Files of a room. An upload is `POST …/files?name=plan.pdf` with the bytes as the body; the content is returned
+// unchanged.
 
 import { z } from 'zod';
 import { RoomDraft } from '../../prisma/store/rooms/room-draft';
@@ -14,15 +15,15 @@ import {
 } from '../../prisma/store/files/files';
 import { InvalidInput } from '../../prisma/store/db/errors';
 import { viewRoom } from '../../prisma/store/rooms/rooms';
-import { viewerOf } from '../callers';
-import { admitPoster, assertRight } from '../post-event';
+import { viewerOf } from '../middleware/caller';
+import { admitPoster, requireRight } from '../middleware/room-access';
 import { Problem } from '../problems';
 import { created, FILE_BYTES, ok, readRoute, uploadRoute, type Route } from '../route';
 import { pageOf } from '../schemas/answers';
 import { shownFile } from '../schemas/file-answers';
 import { listBody, listQuery, pageRequest } from '../schemas/lists';
 
-/** As it was sent, but for what would break a line or turn the reading direction around. */
+/** The file name without the characters that break a line or change the reading direction. */
 const fileName = z
   .string('the name of the file')
   .transform((given) => given.replace(/[\p{Cc}\u2028-\u202e\u2066-\u2069]/gu, '').trim())
@@ -42,19 +43,19 @@ const BY_EXTENSION: Readonly<Record<string, FileMediaType>> = {
   pdf: 'application/pdf',
 };
 
-/** What the client says it is, if that is something we read; else what its name says. */
-function mediaTypeOf(said: string | null, name: string): FileMediaType {
-  const known = FILE_MEDIA_TYPES.find((type) => type === said);
+/** The type that the client sent, if it is supported; else the type of the name's extension. */
+function mediaTypeOf(given: string | null, name: string): FileMediaType {
+  const known = FILE_MEDIA_TYPES.find((type) => type === given);
   const extension = /\.([a-z]+)$/i.exec(name)?.[1]?.toLowerCase() ?? '';
   const type = known ?? (Object.hasOwn(BY_EXTENSION, extension) ? BY_EXTENSION[extension] : undefined);
   if (type !== undefined) return type;
-  throw new Problem('unsupported_media_type', `a file is one of ${FILE_MEDIA_TYPES.join(', ')}`);
+  throw new Problem('unsupported_media_type', `the file must be one of ${FILE_MEDIA_TYPES.join(', ')}`);
 }
 
 export const fileRoutes: readonly Route[] = [
   uploadRoute({
     path: '/v1/rooms/:room/files',
-    who: 'company',
+    role: 'company',
     summary: 'Add a file to a room',
     success: created(shownFile),
     query: z.strictObject({ name: fileName }),
@@ -62,7 +63,7 @@ export const fileRoutes: readonly Route[] = [
       const mediaType = mediaTypeOf(body.mediaType, query.name);
       if (body.bytes.length === 0) throw new InvalidInput('the file is empty');
       const poster = await admitPoster(tx, ids.room, caller);
-      assertRight(poster, 'reply');
+      requireRight(poster, 'reply');
       const draft = new RoomDraft(ids.room);
       const { resource } = await stageFile(tx, draft, {
         author: poster.author,
@@ -76,8 +77,8 @@ export const fileRoutes: readonly Route[] = [
   }),
   readRoute({
     path: '/v1/rooms/:room/files',
-    who: 'company',
-    summary: 'The files of a room',
+    role: 'company',
+    summary: 'List the files of a room',
     success: ok(pageOf(shownFile)),
     query: listQuery('file'),
     async handle(db, { caller, ids, query }) {
@@ -87,8 +88,8 @@ export const fileRoutes: readonly Route[] = [
   }),
   readRoute({
     path: '/v1/rooms/:room/files/:file',
-    who: 'company',
-    summary: 'A file',
+    role: 'company',
+    summary: 'Get a file',
     success: ok(shownFile),
     async handle(db, { caller, ids }) {
       await viewRoom(db, viewerOf(caller), ids.room);
@@ -97,8 +98,8 @@ export const fileRoutes: readonly Route[] = [
   }),
   readRoute({
     path: '/v1/rooms/:room/files/:file/content',
-    who: 'company',
-    summary: 'What a file holds, as it was sent',
+    role: 'company',
+    summary: 'Get the bytes of a file, unchanged',
     success: ok(FILE_BYTES),
     async handle(db, { caller, ids }) {
       await viewRoom(db, viewerOf(caller), ids.room);

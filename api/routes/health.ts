@@ -1,10 +1,10 @@
-// Whether this process lives, and whether it can serve. For load balancers: no key, and no answer but that.
+// Health checks for load balancers: whether this process is alive, and whether it can serve requests. They need no key.
 
 import type { Express } from 'express';
 import { findMissingMigrations } from '../../prisma/store/reports/readiness';
 import { inStatement } from '../../prisma/store/db/sql-errors';
 import { Problem } from '../problems';
-import { refuseMethod } from '../mounted-routes';
+import { refuseMethod } from '../middleware/route-handler';
 import type { ApiDeps } from '../route';
 
 export function mountHealth(app: Express, { db }: ApiDeps): void {

@@ -1,9 +1,9 @@
-// The inbox: what waits for a company's yes, over all its rooms, and the decision.
+// Held actions of a company over all its rooms, and the decision on each.
 
 import { decideHeldAction } from '../../prisma/store/runs/held-actions/decide';
 import { heldActionResource, listHeldActions, loadHeldAction } from '../../prisma/store/runs/held-actions/read';
 import { HELD_ACTION_STATES } from '../../workflows/contract';
-import { viewerOf } from '../callers';
+import { viewerOf } from '../middleware/caller';
 import { ok, readRoute, writeRoute, type Route } from '../route';
 import { pageOf } from '../schemas/answers';
 import { decisionBody } from '../schemas/decisions';
@@ -14,8 +14,8 @@ import { listBody, listQuery, pageRequest } from '../schemas/lists';
 export const heldActionRoutes: readonly Route[] = [
   readRoute({
     path: '/v1/held-actions',
-    who: 'company',
-    summary: 'The inbox: what waits, or waited, for the company over all its rooms',
+    role: 'company',
+    summary: "List the company's actions that wait, or waited, for approval",
     success: ok(pageOf(shownHeldAction)),
     query: listQuery('held').extend({
       room: idOf('room').optional(),
@@ -33,8 +33,8 @@ export const heldActionRoutes: readonly Route[] = [
   }),
   readRoute({
     path: '/v1/held-actions/:held_action',
-    who: 'company',
-    summary: 'A held action',
+    role: 'company',
+    summary: 'Get a held action',
     success: ok(shownHeldAction),
     async handle(db, { caller, ids }) {
       return { status: 200, body: heldActionResource(await loadHeldAction(db, viewerOf(caller), ids.held_action)) };
@@ -43,8 +43,8 @@ export const heldActionRoutes: readonly Route[] = [
   writeRoute({
     method: 'post',
     path: '/v1/held-actions/:held_action/decision',
-    who: 'person',
-    summary: 'Decide a held action; the same again is answered with what was recorded',
+    role: 'person',
+    summary: 'Approve or decline a held action; the same decision again returns the recorded one',
     success: ok(shownHeldAction),
     problems: ['gone'],
     body: decisionBody,

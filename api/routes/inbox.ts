@@ -1,9 +1,10 @@
-// An agent's inbox in a room, read with the agent's own key. A POST, since reading it takes on the tasks in it.
+// An agent's inbox in a room, read with the agent's key. It is a POST because reading it marks its tasks as in
+// progress.
 
 import { z } from 'zod';
 import { readInbox } from '../../prisma/store/rooms/inbox';
-import { authorOf } from '../callers';
-import { encodeCursor } from '../cursors';
+import { authorOf } from '../middleware/caller';
+import { encodeCursor } from '../schemas/cursors';
 import { ok, writeRoute, type Route } from '../route';
 import { cursor, LIMIT_DEFAULT, limitField } from '../schemas/lists';
 import { shownInbox } from '../schemas/room-answers';
@@ -14,9 +15,8 @@ export const inboxRoutes: readonly Route[] = [
   writeRoute({
     method: 'post',
     path: '/v1/rooms/:room/inbox',
-    who: 'agent',
-    summary:
-      'What waits for the agent whose key it is: its open tasks, which are in progress then, and what addresses it',
+    role: 'agent',
+    summary: "Read the agent's open tasks and the messages that address it; its pending tasks become in progress",
     success: ok(shownInbox),
     audit: null,
     repeatable: true,

@@ -1,4 +1,4 @@
-// A company's API keys. A token is in the answer that makes it, and nowhere else.
+// A company's API keys. A token is in the answer that creates the key and in no other.
 
 import { InvalidInput, NotFound } from '../../prisma/store/db/errors';
 import {
@@ -18,8 +18,8 @@ export const keyRoutes: readonly Route[] = [
   writeRoute({
     method: 'post',
     path: '/v1/keys',
-    who: 'admin',
-    summary: 'Make a key',
+    role: 'admin',
+    summary: 'Create a key',
     success: created(newKey),
     body: keyBody,
     audit: ({ body }, key) => ({ action: 'key.created', subject: key.id, details: { kind: body.kind } }),
@@ -37,8 +37,8 @@ export const keyRoutes: readonly Route[] = [
   }),
   readRoute({
     path: '/v1/keys',
-    who: 'admin',
-    summary: 'The keys of the company, revoked ones too',
+    role: 'admin',
+    summary: "List the company's keys, including revoked ones",
     success: ok(pageOf(shownKey)),
     query: listQuery('key'),
     async handle(db, { caller, query }) {
@@ -48,8 +48,8 @@ export const keyRoutes: readonly Route[] = [
   writeRoute({
     method: 'post',
     path: '/v1/keys/:key/rotate',
-    who: 'admin',
-    summary: 'Replace a key by a new one of the same holder',
+    role: 'admin',
+    summary: 'Replace a key with a new one of the same holder',
     success: created(rotatedKey),
     body: keyRotationBody,
     audit: ({ ids, body }, key) => ({
@@ -65,8 +65,8 @@ export const keyRoutes: readonly Route[] = [
   writeRoute({
     method: 'delete',
     path: '/v1/keys/:key',
-    who: 'admin',
-    summary: 'Revoke a key for good',
+    role: 'admin',
+    summary: 'Revoke a key permanently',
     success: noContent,
     audit: ({ ids }) => ({ action: 'key.revoked', subject: ids.key }),
     async handle(tx, { caller, ids }) {

@@ -1,4 +1,4 @@
-// A company's keys at model providers. The secret goes in, and never comes out.
+// A company's keys for model providers. No answer contains the secret.
 
 import { refuseOwnerAddress } from '../../workflows/policy/model-address';
 import {
@@ -61,8 +61,8 @@ export function modelKeyRoutes({ secretBox, providers, allowedModelHosts }: ApiD
     writeRoute({
       method: 'post',
       path: '/v1/model-keys',
-      who: 'admin',
-      summary: 'Store a key at a model provider',
+      role: 'admin',
+      summary: 'Store a key for a model provider',
       success: created(shownModelKey),
       body: modelKeyBody,
       audit: (_, key) => ({ action: 'model_key.created', subject: key.id }),
@@ -83,8 +83,8 @@ export function modelKeyRoutes({ secretBox, providers, allowedModelHosts }: ApiD
     }),
     readRoute({
       path: '/v1/model-keys',
-      who: 'admin',
-      summary: 'The model keys of the company',
+      role: 'admin',
+      summary: "List the company's model keys",
       success: ok(pageOf(shownModelKey)),
       query: listQuery('mk'),
       async handle(db, { caller, query }) {
@@ -96,8 +96,8 @@ export function modelKeyRoutes({ secretBox, providers, allowedModelHosts }: ApiD
     }),
     readRoute({
       path: '/v1/model-keys/:model_key',
-      who: 'admin',
-      summary: 'A model key',
+      role: 'admin',
+      summary: 'Get a model key',
       success: ok(shownModelKey),
       async handle(db, { caller, ids }) {
         return { status: 200, body: resourceOf(await loadModelKey(db, caller.companyId, ids.model_key)) };
@@ -106,7 +106,7 @@ export function modelKeyRoutes({ secretBox, providers, allowedModelHosts }: ApiD
     writeRoute({
       method: 'patch',
       path: '/v1/model-keys/:model_key',
-      who: 'admin',
+      role: 'admin',
       summary: 'Rename a model key, or replace its secret',
       success: ok(shownModelKey),
       body: modelKeyPatch,
@@ -116,7 +116,7 @@ export function modelKeyRoutes({ secretBox, providers, allowedModelHosts }: ApiD
         details: { fields: Object.keys(body) },
       }),
       async handle(tx, { caller, ids, body }) {
-        // The address never changes, so what the secret is bound to can be read before the key is locked.
+        // The address never changes, so it can be read before the key is locked. The secret is bound to it.
         const { id, baseUrl } = await loadModelKey(tx, caller.companyId, ids.model_key);
         const sealedSecret =
           body.key === undefined ? undefined : secretBox.seal(readSecret(body.key), modelKeyBinding(id, baseUrl));
@@ -127,8 +127,8 @@ export function modelKeyRoutes({ secretBox, providers, allowedModelHosts }: ApiD
     writeRoute({
       method: 'post',
       path: '/v1/model-keys/:model_key/test',
-      who: 'admin',
-      summary: 'Have a worker test a model key',
+      role: 'admin',
+      summary: 'Ask a worker to test a model key',
       success: accepted(shownKeyTest),
       body: modelKeyTestBody,
       audit: ({ ids }) => ({ action: 'model_key.tested', subject: ids.model_key }),
@@ -140,8 +140,8 @@ export function modelKeyRoutes({ secretBox, providers, allowedModelHosts }: ApiD
     writeRoute({
       method: 'delete',
       path: '/v1/model-keys/:model_key',
-      who: 'admin',
-      summary: 'Revoke a model key for good',
+      role: 'admin',
+      summary: 'Revoke a model key permanently',
       success: noContent,
       audit: ({ ids }) => ({ action: 'model_key.revoked', subject: ids.model_key }),
       async handle(tx, { caller, ids }) {

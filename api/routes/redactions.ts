@@ -1,7 +1,7 @@
-// Redaction: the content goes, and that it was written stays.
+// Redaction: erases the content and keeps the record that it was written.
 
 import { redact } from '../../prisma/store/lifecycle/redaction';
-import { authorOf } from '../callers';
+import { authorOf } from '../middleware/caller';
 import { ok, writeRoute, type Route } from '../route';
 import { redactionBody } from '../schemas/bodies';
 import { shownRedaction } from '../schemas/usage-answers';
@@ -10,8 +10,8 @@ export const redactionRoutes: readonly Route[] = [
   writeRoute({
     method: 'post',
     path: '/v1/rooms/:room/redactions',
-    who: 'admin',
-    summary: 'Erase what was written; that it was written stays',
+    role: 'admin',
+    summary: 'Erase the content of a message, task, memory entry or file; the record of it stays',
     success: ok(shownRedaction),
     body: redactionBody,
     audit: ({ ids }, { subject, kind }) => ({

@@ -1,4 +1,4 @@
-// The roster of a room: its agents, and what each may do there.
+// The roster of a room: its agents and their rights.
 
 import { removeFromRoster } from '../../prisma/store/lifecycle/departure';
 import {
@@ -10,7 +10,7 @@ import {
 import { PRESETS } from '../../prisma/store/rooms/roster';
 import { viewRoom } from '../../prisma/store/rooms/rooms';
 import type { Rights } from '../../workflows/contract';
-import { authorOf, viewerOf } from '../callers';
+import { authorOf, viewerOf } from '../middleware/caller';
 import { created, ok, readRoute, writeRoute, type Route } from '../route';
 import { ownRosterEntry, pageOf, removedFromRoster, shownRosterEntry } from '../schemas/answers';
 import { rosterBody, rosterPatch } from '../schemas/bodies';
@@ -20,8 +20,8 @@ export const rosterRoutes: readonly Route[] = [
   writeRoute({
     method: 'post',
     path: '/v1/rooms/:room/roster',
-    who: 'admin',
-    summary: 'Put an agent on the roster',
+    role: 'admin',
+    summary: 'Add an agent to the roster',
     success: created(ownRosterEntry),
     body: rosterBody,
     audit: ({ ids, body }, entry) => ({
@@ -38,8 +38,8 @@ export const rosterRoutes: readonly Route[] = [
   }),
   readRoute({
     path: '/v1/rooms/:room/roster',
-    who: 'company',
-    summary: 'The agents of a room',
+    role: 'company',
+    summary: 'List the agents of a room',
     success: ok(pageOf(shownRosterEntry)),
     query: listQuery('agent'),
     async handle(db, { caller, ids, query }) {
@@ -54,8 +54,8 @@ export const rosterRoutes: readonly Route[] = [
   writeRoute({
     method: 'patch',
     path: '/v1/rooms/:room/roster/:agent',
-    who: 'admin',
-    summary: 'Change what an agent may do in a room',
+    role: 'admin',
+    summary: 'Change the rights of an agent in a room',
     success: ok(ownRosterEntry),
     body: rosterPatch,
     audit: ({ ids }, { rights, private_memory }) => ({
@@ -74,8 +74,8 @@ export const rosterRoutes: readonly Route[] = [
   writeRoute({
     method: 'delete',
     path: '/v1/rooms/:room/roster/:agent',
-    who: 'admin',
-    summary: 'Take an agent off the roster',
+    role: 'admin',
+    summary: 'Remove an agent from the roster',
     success: ok(removedFromRoster),
     audit: ({ ids, caller }, { company }) => ({
       action: 'roster.removed',

@@ -1,4 +1,4 @@
-// What the routes of companies, keys, agents and rooms answer with. Checked in the tests against what they really answer.
+// Schemas of the answers about companies, keys, agents and rooms. Tests check every answer against them.
 
 import { z } from 'zod';
 import { MODEL_PROTOCOLS } from '../../workflows/policy/model-endpoint';
@@ -7,22 +7,22 @@ import { idPattern } from './fields';
 import { shownOnce } from './secrets';
 import type { IdPrefix } from '../../prisma/store/db/ids';
 
-/** The id of a thing in an answer. */
+/** An id in an answer. */
 export function shownId(...prefixes: readonly [IdPrefix, ...IdPrefix[]]) {
   return z.string().regex(idPattern(...prefixes));
 }
 
-/** A time, by Postgres's clock. */
+/** A time by Postgres's clock, in milliseconds. */
 export const at = z.iso.datetime({ precision: 3 });
 
 export const count = z.int().min(0);
 
-/** Who wrote something, by the name it had then. */
+/** An author, with the name at the time of writing. */
 export const author = z
   .object({ kind: z.enum(['person', 'service', 'agent']), id: shownId('key', 'agent'), name: z.string() })
   .meta({ id: 'Author' });
 
-/** A page of a list: `next_cursor` is null on the last. */
+/** A page of a list. `next_cursor` is null on the last page. */
 export function pageOf(resource: z.ZodType) {
   return z.object({ data: z.array(resource), next_cursor: z.string().nullable() });
 }
@@ -31,7 +31,7 @@ export const shownCompany = z
   .object({ id: shownId('co'), slug: z.string(), name: z.string(), created_at: at, suspended_at: at.nullable() })
   .meta({ id: 'Company' });
 
-/** A company as it sees itself. */
+/** A company as its own keys see it. */
 export const ownCompany = z
   .object({ ...shownCompany.shape, tokens_per_day: count.nullable() })
   .meta({ id: 'OwnCompany' });
@@ -49,15 +49,17 @@ const keyShape = {
   revoked_at: at.nullable(),
 };
 export const shownKey = z.object(keyShape).meta({ id: 'Key' });
-export const newKey = z.object({ ...keyShape, token: shownOnce('What is sent as Authorization: Bearer.') }).meta({
-  id: 'NewKey',
-});
+export const newKey = z
+  .object({ ...keyShape, token: shownOnce('The token for the header Authorization: Bearer.') })
+  .meta({
+    id: 'NewKey',
+  });
 
 export const rotatedKey = z.object({ ...newKey.shape, replaces: shownKey }).meta({ id: 'RotatedKey' });
 
 export const newCompany = z.object({ company: shownCompany, admin_key: newKey });
 
-/** What a worker found when it last tried a model key. */
+/** The newest test of a model key. */
 export const shownKeyTest = z
   .object({
     id: shownId('test'),
@@ -109,7 +111,10 @@ export const pausedAgent = z
     ...ownAgent.shape,
     in_flight: z.array(z.object({ run: shownId('run'), room: shownId('room'), message: shownId('msg') })),
   })
-  .meta({ id: 'PausedAgent', description: '`in_flight`: its runs that had begun, in all rooms, and go on.' });
+  .meta({
+    id: 'PausedAgent',
+    description: '`in_flight`: its runs in all rooms that began before the pause and continue.',
+  });
 
 export const shownRoom = z
   .object({
@@ -131,7 +136,7 @@ export const newInvitation = z
   .object({
     id: shownId('inv'),
     room: shownId('room'),
-    code: shownOnce("What the guest's admin redeems."),
+    code: shownOnce("The code that the guest's admin redeems."),
     expires_at: at,
   })
   .meta({ id: 'NewInvitation' });
@@ -141,7 +146,7 @@ export const shownInvitation = z
     id: shownId('inv'),
     room: shownId('room'),
     created_at: at,
-    expires_at: at.nullable().meta({ description: 'Null once it was revoked: the audit has when.' }),
+    expires_at: at.nullable().meta({ description: 'Null after it was revoked; the audit has the time.' }),
     redeemed_by: shownId('co').nullable(),
     redeemed_at: at.nullable(),
     revoked: z.boolean(),

@@ -1,4 +1,4 @@
-// What the routes of companies, keys, agents and rooms take.
+// Schemas of the request bodies about companies, keys, agents and rooms.
 
 import { z } from 'zod';
 import { MODEL_PROTOCOLS } from '../../workflows/policy/model-endpoint';
@@ -7,17 +7,17 @@ import { HOP_LIMIT_MAX, RUN_ALLOWANCE_MAX } from '../../prisma/store/rooms/rooms
 import { ON_CRASH, RIGHTS } from '../../workflows/contract';
 import { CHANGES_SOMETHING, changesSomething, flag, idOf, label, name, oneOf, optionalText, slug } from './fields';
 
-function whole(min: number, max: number) {
+function wholeNumber(min: number, max: number) {
   const expected = `a whole number from ${min} to ${max}`;
   return z.int(expected).min(min, expected).max(max, expected);
 }
 
-const tokensPerDay = whole(0, TOKENS_PER_DAY_MAX).nullable();
-const tokensPerRun = whole(1, TOKENS_PER_RUN_MAX);
+const tokensPerDay = wholeNumber(0, TOKENS_PER_DAY_MAX).nullable();
+const tokensPerRun = wholeNumber(1, TOKENS_PER_RUN_MAX);
 
 export const companyBody = z.strictObject({ slug: slug.optional(), name });
 
-/** What a company's own admin sets. */
+/** The fields that a company's admin may change. */
 export const companyPatch = z.strictObject({ tokens_per_day: tokensPerDay });
 
 export const keyBody = z.discriminatedUnion(
@@ -30,13 +30,13 @@ export const keyBody = z.discriminatedUnion(
   'one of person, service, agent',
 );
 
-/** How long the old key goes on being valid: time to put the new one where the old one is. */
+/** At most 7 days in which the old key stays valid, so that its users can change to the new one. */
 const OVERLAP_MAX_SECONDS = 7 * 24 * 60 * 60;
 export const keyRotationBody = z
-  .strictObject({ overlap_seconds: whole(0, OVERLAP_MAX_SECONDS).default(0) })
+  .strictObject({ overlap_seconds: wholeNumber(0, OVERLAP_MAX_SECONDS).default(0) })
   .default({ overlap_seconds: 0 });
 
-/** The secret and the address are read by `model-endpoint.ts`, whose sentences repeat nothing. */
+/** `workflows/policy/model-endpoint.ts` checks the secret and the address. Its messages repeat no input. */
 export const modelKeyBody = z
   .strictObject({
     name: label,
@@ -50,7 +50,7 @@ export const modelKeyBody = z
     'either provider or base_url, and not both',
   )
   .refine((body) => body.protocol === undefined || body.base_url !== undefined, {
-    error: 'the protocol is said of a base_url; that of a provider is known',
+    error: 'no protocol with a provider; it is only for a base_url',
     path: ['protocol'],
   })
   .meta({ oneOf: [{ required: ['provider'] }, { required: ['base_url'] }] });
@@ -65,11 +65,11 @@ const model = z
   .string('text')
   .refine(
     (text) => text.trim() === text && /^[^\p{Cc}]+$/u.test(text) && text.length <= MODEL_LIMIT,
-    `a model's name, of at most ${MODEL_LIMIT} characters`,
+    `a model name of 1 to ${MODEL_LIMIT} characters`,
   )
   .meta({ minLength: 1, maxLength: MODEL_LIMIT });
 
-/** Without a body: the model of an agent that uses the key. */
+/** Without a body, the test uses the model of an agent that uses the key. */
 export const modelKeyTestBody = z.strictObject({ model: model.optional() }).optional();
 
 export const agentBody = z.strictObject({
@@ -97,8 +97,8 @@ export const agentPatch = z
   .meta({ minProperties: 1 });
 
 const onCrash = oneOf(ON_CRASH);
-const hopLimit = whole(0, HOP_LIMIT_MAX);
-const runAllowance = whole(0, RUN_ALLOWANCE_MAX);
+const hopLimit = wholeNumber(0, HOP_LIMIT_MAX);
+const runAllowance = wholeNumber(0, RUN_ALLOWANCE_MAX);
 
 export const roomBody = z.strictObject({
   slug: slug.optional(),
@@ -119,7 +119,7 @@ export const roomPatch = z
   .meta({ minProperties: 1 });
 
 const CODE_LIMIT = 200;
-/** A code of any form is looked for: a wrong one is not found, like one that never was. */
+/** The format of a code is not checked: a malformed code is not found, like an unknown one. */
 export const redemptionBody = z.strictObject({ code: z.string('text').max(CODE_LIMIT, 'an invitation code') });
 
 const preset = oneOf(['supervised', 'careful', 'autonomous']);
@@ -156,7 +156,7 @@ export const rosterPatch = z
   .refine((body) => body.preset === undefined || body.rights === undefined, NOT_BOTH)
   .meta({ minProperties: 1 });
 
-/** What is to be erased: a message, a task, or a memory entry of the caller's company. */
+/** The subject to erase: a message, task, memory entry or file of the caller's company. */
 export const redactionBody = z.strictObject({
   subject: z.union(
     [idOf('msg'), idOf('task'), idOf('mem'), idOf('file')],

@@ -1,4 +1,4 @@
-// What stops a run or lets it go on: the decision of a held action, and why a run is cancelled.
+// Schemas of the bodies that decide a held action and cancel a run.
 
 import { z } from 'zod';
 import { DECISIONS } from '../../workflows/contract';

@@ -1,12 +1,12 @@
-// What may be written to a room, told apart by `type`.
+// Schemas of the events that a caller may write to a room, by `type`.
 
 import { z } from 'zod';
 import { MEMORY_CATEGORIES, MEMORY_VISIBILITIES, TASK_OUTCOMES, TASK_PRIORITIES } from '../../workflows/contract';
 import { deadline, idOf, oneOf, optionalText, slug, text } from './fields';
 
-/** A message may name more agents than it may wake: those who read with a key of their own. */
+/** More than a message may wake: it may also mention agents that read with their own key and are not woken. */
 const MENTIONS_LIMIT = 100;
-/** Sentences to check a result against, and labels to search by: as many as a model may declare. */
+/** The limits of criteria and tags are the same for a model's reply. */
 const CRITERIA_LIMIT = 20;
 const CRITERION_LENGTH_LIMIT = 2_000;
 const TAGS_LIMIT = 20;
@@ -14,7 +14,7 @@ const TAG_LENGTH_LIMIT = 64;
 const MEMORY_REFS_LIMIT = 100;
 const ATTACHMENTS_LIMIT = 20;
 
-function some<T extends z.ZodType>(item: T, max: number) {
+function listOf<T extends z.ZodType>(item: T, max: number) {
   return z.array(item, 'a list').max(max, `at most ${max} entries`).default([]);
 }
 
@@ -23,7 +23,7 @@ function shortText(max: number) {
   return z.string(expected).min(1, expected).max(max, expected);
 }
 
-/** What an agent is addressed by; folded when it is looked up, so that its case is free. */
+/** The slug of an agent in any letter case. */
 const addressee = z
   .string('text')
   .transform((given) => given.normalize('NFC').toLowerCase())
@@ -32,18 +32,18 @@ const addressee = z
 const message = z.strictObject({
   type: z.literal('message'),
   text,
-  mentions: some(addressee, MENTIONS_LIMIT),
+  mentions: listOf(addressee, MENTIONS_LIMIT),
 });
 
 const task = z.strictObject({
   type: z.literal('task'),
   to: addressee,
   goal: text,
-  acceptance_criteria: some(shortText(CRITERION_LENGTH_LIMIT), CRITERIA_LIMIT),
+  acceptance_criteria: listOf(shortText(CRITERION_LENGTH_LIMIT), CRITERIA_LIMIT),
   priority: oneOf(TASK_PRIORITIES).default('normal'),
   deadline: deadline.nullable().default(null),
-  memory_refs: some(idOf('mem'), MEMORY_REFS_LIMIT),
-  attachments: some(idOf('file'), ATTACHMENTS_LIMIT),
+  memory_refs: listOf(idOf('mem'), MEMORY_REFS_LIMIT),
+  attachments: listOf(idOf('file'), ATTACHMENTS_LIMIT),
 });
 
 const taskResponse = z.strictObject({
@@ -64,7 +64,7 @@ const memory = z.strictObject({
   type: z.literal('memory'),
   category: oneOf(MEMORY_CATEGORIES),
   content: text,
-  tags: some(shortText(TAG_LENGTH_LIMIT), TAGS_LIMIT),
+  tags: listOf(shortText(TAG_LENGTH_LIMIT), TAGS_LIMIT),
   visibility: oneOf(MEMORY_VISIBILITIES).default('shared'),
 });
 
@@ -81,7 +81,7 @@ const eventBody = z.discriminatedUnion(
 
 export type EventBody = z.output<typeof eventBody>;
 
-/** As many as one statement appends without holding the room's lock for long. */
+/** 100 events: one statement appends them without holding the room's lock for long. */
 const BATCH_LIMIT = 100;
 const batchSize = `1 to ${BATCH_LIMIT} events`;
 
@@ -91,5 +91,5 @@ export const eventsBody = z.union([
   z.array(eventBody, batchSize).min(1, batchSize).max(BATCH_LIMIT, batchSize),
 ]);
 
-/** Each by itself, for who writes one kind only. */
+/** The schema of each event that an MCP tool writes. */
 export { memory as memoryEvent, message as messageEvent, task as taskEvent, taskResponse as taskResponseEvent };

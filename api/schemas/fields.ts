@@ -1,4 +1,4 @@
-// What fields of many resources have in common. A schema's messages say what was expected, and repeat nothing of the input.
+// Schemas of fields that many resources share. Their messages name what is expected and repeat no input.
 
 import { z } from 'zod';
 import { isValidName, isValidSlug, NAME_LIMIT, SLUG_LIMIT, slugFromName } from '../../workflows/policy/mentions';
@@ -6,12 +6,12 @@ import { InvalidInput } from '../../prisma/store/db/errors';
 import type { IdPrefix } from '../../prisma/store/db/ids';
 import { TEXT_LIMIT } from '../../workflows/contract';
 
-/** What ids of these kinds look like. */
+/** The pattern of ids with these prefixes. */
 export function idPattern(...prefixes: readonly IdPrefix[]): RegExp {
   return new RegExp(`^(${prefixes.join('|')})_[0-7][0-9a-hjkmnp-tv-z]{25}$`);
 }
 
-/** The id of a thing that a body or a query refers to. */
+/** An id in a body or a query. */
 export function idOf(prefix: IdPrefix) {
   return z.string('an id').regex(idPattern(prefix), `an id that starts with ${prefix}_`);
 }
@@ -21,14 +21,14 @@ export const slug = z
   .refine(isValidSlug, `a slug: 1 to ${SLUG_LIMIT} lower-case letters and digits with single hyphens between`)
   .meta({ minLength: 1, maxLength: SLUG_LIMIT, examples: ['launch-2'] });
 
-/** What people and agents read and address. Stored without white space around it. */
+/** The name by which people and agents address a resource. Stored without white space around it. */
 export const name = z
   .string('text')
   .refine(isValidName, `a name: 1 to ${NAME_LIMIT} characters on one line with a letter or digit, and no @`)
   .transform((text) => text.trim())
   .meta({ minLength: 1, examples: ['Launch'] });
 
-/** What a company calls something of its own, such as a key. */
+/** The name of an internal resource of a company, such as a key. */
 export const label = z
   .string('text')
   .transform((text) => text.trim())
@@ -38,38 +38,38 @@ export const label = z
   )
   .meta({ minLength: 1, examples: ['main'] });
 
-/** What is said in a room. */
+/** The text of a message, task or memory entry. */
 export const text = z
   .string('text')
   .max(TEXT_LIMIT, `at most ${TEXT_LIMIT} characters`)
-  .refine((said) => said.trim() !== '', 'text that is not blank')
+  .refine((given) => given.trim() !== '', 'text that is not blank')
   .meta({ minLength: 1 });
 
 export function optionalText() {
   return z.string('text').max(TEXT_LIMIT, `at most ${TEXT_LIMIT} characters`);
 }
 
-/** One of a closed set. */
+/** One value of a closed set. */
 export function oneOf<const T extends readonly [string, ...string[]]>(values: T) {
   return z.enum(values, `one of ${values.join(', ')}`);
 }
 
 export const flag = z.boolean('true or false');
 
-/** The slug given, or the one in the name. @throws InvalidInput when the name has none */
+/** The given slug, or one made from the name. @throws InvalidInput when the name has no letter or digit */
 export function slugOr(given: string | undefined, fallback: string): string {
   const made = given ?? slugFromName(fallback);
-  if (made === null) throw new InvalidInput('the name has no letter or digit to make a slug of: give one', '/slug');
+  if (made === null) throw new InvalidInput('a slug is required: the name has no letter or digit', '/slug');
   return made;
 }
 
-/** At least one of these fields is given. */
+/** True when at least one field is given. */
 export function changesSomething(change: object): boolean {
   return Object.values(change).some((value) => value !== undefined);
 }
 export const CHANGES_SOMETHING = 'at least one field to change';
 
-/** RFC 3339: a full date, kept as it is, or a time with its offset, kept as its instant in UTC. */
+/** An RFC 3339 date, kept unchanged, or a time with an offset, converted to UTC. */
 export const deadline = z
   .string('text')
   .transform((given, context) => {
@@ -80,7 +80,7 @@ export const deadline = z
   })
   .meta({ anyOf: [{ format: 'date' }, { format: 'date-time' }], examples: ['2026-08-08', '2026-08-08T17:00:00Z'] });
 
-/** A time, for a filter. */
+/** An RFC 3339 time with an offset, for a filter. */
 export const instant = z
   .string('text')
   .transform((given, context) => {
@@ -99,7 +99,7 @@ function readDeadline(given: string): string | null {
   const date = TIME.exec(given)?.[1];
   if (date === undefined || !isCalendarDate(date)) return null;
   const instantOf = new Date(given.toUpperCase());
-  // An offset can carry a time out of the years that RFC 3339 can write.
+  // In UTC, the time can fall outside the years 1 to 9999 that RFC 3339 allows.
   const year = instantOf.getUTCFullYear();
   return year >= 1 && year <= 9999 ? instantOf.toISOString() : null;
 }

@@ -1,4 +1,4 @@
-// Files and their passages, as the API answers them.
+// Schemas of the answers about files and their passages.
 
 import { z } from 'zod';
 import { FILE_MEDIA_TYPES, UNREADABLE_CODES } from '../../prisma/store/files/files';
@@ -35,4 +35,4 @@ export const shownPassage = z
     start: count,
     text: z.string(),
   })
-  .meta({ id: 'Passage', description: 'Cite it by its file, with the page or the line.' });
+  .meta({ id: 'Passage', description: 'Cite a passage by its file, with the page or the line.' });

@@ -1,10 +1,15 @@
-// Lists: `limit`, `cursor` and `order`, and the page that answers. Oldest first unless asked otherwise.
+// Schemas of lists: `limit`, `cursor` and `order`, and the page that answers. The default order is oldest first.
 
 import { z } from 'zod';
 import type { Page, PageRequest } from '../../prisma/store/db/paging';
 import type { IdPrefix } from '../../prisma/store/db/ids';
-import type { RankedPage, RankedPageRequest, RankedKey } from '../../prisma/store/db/text-search';
-import { decodeCursor, decodeRankedCursor, encodeCursor, encodeRankedCursor, isSeq, type CursorKey } from '../cursors';
+import {
+  QUERY_LIMIT,
+  type RankedKey,
+  type RankedPage,
+  type RankedPageRequest,
+} from '../../prisma/store/db/text-search';
+import { decodeCursor, decodeRankedCursor, encodeCursor, encodeRankedCursor, isSeq, type CursorKey } from './cursors';
 import { oneOf } from './fields';
 
 export const LIMIT_DEFAULT = 50;
@@ -17,7 +22,7 @@ export const limit = z
   .default(LIMIT_DEFAULT)
   .meta({ type: 'integer', minimum: 1, maximum: LIMIT_MAX, default: LIMIT_DEFAULT });
 
-/** As `limit`, in a body. */
+/** `limit` for a JSON body. */
 export const limitField = z
   .int(`a number from 1 to ${LIMIT_MAX}`)
   .min(1, `a number from 1 to ${LIMIT_MAX}`)
@@ -35,7 +40,7 @@ export function cursor(kind: CursorKey) {
     .meta({ minLength: 1 });
 }
 
-/** The query of a list whose cursors are keys of one kind. Filters extend it. */
+/** The query of a list whose cursors hold keys of one kind. Routes extend it with filters. */
 export function listQuery(kind: CursorKey) {
   return z.strictObject({
     limit,
@@ -44,7 +49,7 @@ export function listQuery(kind: CursorKey) {
   });
 }
 
-/** Which page a parsed `listQuery` asks for. */
+/** The page that a parsed `listQuery` asks for. */
 export function pageRequest(query: { limit: number; cursor?: string | undefined; order: 'asc' | 'desc' }): PageRequest {
   return { after: query.cursor ?? null, limit: query.limit, order: query.order };
 }
@@ -57,7 +62,12 @@ export function listBody<T>(page: Page<T>, resource: (row: T) => unknown = (row)
   };
 }
 
-/** The cursor of a list that is ordered by rank. */
+/** The text of a search. */
+export const searchText = z
+  .string('the text to search for')
+  .refine((text) => text.trim() !== '' && text.length <= QUERY_LIMIT, `text of 1 to ${QUERY_LIMIT} characters`);
+
+/** The cursor of a search, whose results are ordered by rank. */
 export function rankedCursor(kind: IdPrefix) {
   return z.string().transform((given, context) => {
     const key = decodeRankedCursor(given, kind);

@@ -1,5 +1,5 @@
-// What is in a room, and the ledger, as the API answers it. Of another company's things there are two shapes: all of it,
-// and what its neighbours may know.
+// Schemas of the answers about a room's content and about wakes and runs. Some have two forms: the whole resource for
+// its own company, and the public fields for other companies.
 
 import { z } from 'zod';
 import type { RoomEventType } from '../../prisma/store/rooms/room-event-types';
@@ -69,10 +69,12 @@ export const shownInbox = z
   .object({
     tasks: z
       .array(shownTask)
-      .meta({ description: 'Open and sent to the agent, oldest first; all are in progress now.' }),
-    more_tasks: z.boolean().meta({ description: 'There are more, shown when some of these are answered.' }),
-    messages: z.array(shownMessage).meta({ description: 'Those that address the agent, after the cursor.' }),
-    next_cursor: z.string().meta({ description: 'Never null: with nothing new yet, it is where to look again.' }),
+      .meta({ description: 'The open tasks of the agent, oldest first. All are now in progress.' }),
+    more_tasks: z
+      .boolean()
+      .meta({ description: 'True when the agent has more open tasks; they appear after some of these are answered.' }),
+    messages: z.array(shownMessage).meta({ description: 'The messages after the cursor that address the agent.' }),
+    next_cursor: z.string().meta({ description: 'Never null. When there is nothing new, read again from it later.' }),
   })
   .meta({ id: 'Inbox' });
 
@@ -103,7 +105,7 @@ const hiddenEntry = z
   .meta({ id: 'HiddenMemoryEntry' });
 export const shownEntry = z.union([readableEntry, hiddenEntry]);
 
-/** A reason as its own company reads it, or as others may know it. */
+/** The reason of a suppressed wake. Other companies see `unavailable` for a private reason. */
 const shownReason = z.enum([...SUPPRESSED_REASONS, 'unavailable']);
 
 const wakeShape = {
@@ -194,7 +196,7 @@ export const listedRun = z.union([z.object(listedRunShape).meta({ id: 'ListedRun
 export const shownRun = z.union([
   z
     .object({ ...listedRunShape, manifest: z.record(z.string(), z.unknown()).nullable() })
-    .meta({ id: 'Run', description: 'The manifest says what the model was shown: ids, hashes and what was cut.' }),
+    .meta({ id: 'Run', description: '`manifest` lists what the model was shown: ids, hashes and what was cut.' }),
   publicRun,
 ]);
 
@@ -240,15 +242,18 @@ const eventShape = {
 const eventOf = (type: string, data: z.ZodType) => z.object({ ...eventShape, type: z.literal(type), data });
 type EventSchema = ReturnType<typeof eventOf>;
 
-/** An event of a room. Clients skip types that they do not know. */
+/** An event of a room. */
 export const shownEvent = z
   .discriminatedUnion(
     'type',
     Object.entries(DATA).map(([type, data]) => eventOf(type, data)) as unknown as [EventSchema, ...EventSchema[]],
   )
-  .meta({ id: 'Event', description: 'Whole in `data`. Clients skip types that they do not know.' });
+  .meta({
+    id: 'Event',
+    description: '`data` holds the whole resource. Clients must skip types that they do not know.',
+  });
 
-/** An action that waits for its company's yes, as that company sees it. */
+/** A held action, as its company sees it. */
 export const shownHeldAction = z
   .object({
     id: shownId('held'),
@@ -273,9 +278,9 @@ export const shownHeldAction = z
     run_state: z.enum(['open', 'closed']),
     run_ending: z.enum(ENDINGS).nullable(),
   })
-  .meta({ id: 'HeldAction', description: 'A decision names `hash`. `action` is null once it was redacted.' });
+  .meta({ id: 'HeldAction', description: 'A decision must repeat `hash`. `action` is null after it was redacted.' });
 
-/** An event of the company's feed: it says in which room it was. Only its own company's has changes of held actions. */
+/** An event of a company's feed, with its room. Changes of held actions are only in the feed of their company. */
 export const shownFeedEvent = z
   .discriminatedUnion('type', [
     ...Object.entries(DATA).map(([type, data]) => eventOf(type, data).extend({ room: shownId('room') })),
@@ -284,7 +289,7 @@ export const shownFeedEvent = z
   .meta({
     id: 'FeedEvent',
     description:
-      'A `held_action` comes whenever the state of one changes, and shows it as it was then, with `run_state`, `run_ending` and a redacted `action` as they are now. Its `seq` counts those of the company.',
+      'A `held_action` event reports each change of state of a held action and shows its state at that time. `run_state`, `run_ending` and a redacted `action` are current. Its `seq` counts such events of the company.',
   });
 
 export const pausedRoom = z
@@ -292,7 +297,7 @@ export const pausedRoom = z
     ...shownRoom.shape,
     in_flight: z.array(z.object({ run: shownId('run'), agent: shownId('agent'), message: shownId('msg') })),
   })
-  .meta({ id: 'PausedRoom', description: '`in_flight`: the runs that had begun, and go on.' });
+  .meta({ id: 'PausedRoom', description: '`in_flight`: the runs that began before the pause and continue.' });
 
 export const postedEvent = z
   .object({
@@ -309,6 +314,9 @@ export const postedEvent = z
       }),
     ),
   })
-  .meta({ id: 'PostedEvent', description: '`id` is of the message, task or memory entry that the event is about.' });
+  .meta({
+    id: 'PostedEvent',
+    description: '`id` is the id of the message, task or memory entry that the event is about.',
+  });
 export const askedAgain = z.object({ ...postedEvent.shape, refers_to: shownId('msg') }).meta({ id: 'AskedAgain' });
 export const postedEvents = z.union([postedEvent, z.array(postedEvent)]);

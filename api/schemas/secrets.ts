@@ -1,20 +1,20 @@
-// Fields of answers that are shown once: in the first answer, and never in what is kept of it.
+// Secret fields of answers. The first answer shows them; the stored answer has null.
 
 import { z } from 'zod';
 
 const secrets = new WeakSet<z.ZodType>();
 
-/** A secret in an answer. Null when the answer is repeated. */
+/** The schema of a secret in an answer. It is null in a repeated answer. */
 export function shownOnce(description: string) {
   const schema = z
     .string()
     .nullable()
-    .meta({ description: `${description} Shown once: null in a repeated answer.` });
+    .meta({ description: `${description} Shown only once: null in a repeated answer.` });
   secrets.add(schema);
   return schema;
 }
 
-/** The answer with null for each of its secrets. */
+/** Replaces each secret in an answer with null. */
 export function withoutSecrets(schema: z.ZodType, answer: unknown): unknown {
   if (secrets.has(schema)) return null;
   if (!(schema instanceof z.ZodObject) || typeof answer !== 'object' || answer === null) return answer;

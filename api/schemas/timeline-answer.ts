@@ -1,4 +1,4 @@
-// What the route of a run's timeline answers with.
+// Schema of a run's timeline.
 
 import { z } from 'zod';
 import { TIMELINE_KINDS, TIMELINE_SOURCES } from '../../prisma/store/runs/timeline';

@@ -1,17 +1,17 @@
-// What was used and what it cost, and who did what, as the API answers it.
+// Schemas of the answers about usage, audit and redactions.
 
 import { z } from 'zod';
 import { AUDIT_ACTIONS } from '../../prisma/store/access/audit';
 import { at, count, shownId } from './answers';
 
-/** Exact: text beyond 2^53. */
+/** A number, or text above 2^53, so that it is exact. */
 export const tokens = z.union([count, z.string()]);
 
 const tally = z.record(z.string(), count);
 const counted = { input_tokens: tokens, output_tokens: tokens, uncounted_requests: count };
 const money = z
   .object({ amounts: z.record(z.string(), z.string()).nullable(), unpriced_requests: count })
-  .meta({ id: 'Money', description: 'Decimals by currency; null when a price is not known.' });
+  .meta({ id: 'Money', description: '`amounts` has a decimal per currency. It is null when a price is not known.' });
 
 export const runUsage = z.object({ requests: count, ...counted, money });
 

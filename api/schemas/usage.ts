@@ -1,4 +1,4 @@
-// What the routes of usage take.
+// Schema of the query of the usage routes.
 
 import { z } from 'zod';
 import { instant } from './fields';

@@ -295,7 +295,7 @@ test('an event that fails at its last statement leaves nothing, and none of it i
     api
       .logged()
       .split('\n')
-      .find((line) => line.includes('a request failed')) ?? '{}';
+      .find((line) => line.includes('request failed')) ?? '{}';
   expect(JSON.parse(failure)).toMatchObject({ err: { state: '23514', stack: expect.stringContaining(' at ') } });
   expect(api.logged()).not.toContain('canary');
   expect(await feedOf(own.larkspur.member, own.path)).toEqual(before);

@@ -60,7 +60,7 @@ describe('when something breaks', () => {
     const answer = await createClient(served.url, await newToken()).get('/v1/rooms');
     expect([answer.status, answer.body.code]).toEqual([500, 'internal']);
     expect(answer.text).not.toMatch(/secret|srv|file\.ts/);
-    const failure = lines.map((line) => JSON.parse(line)).find((line) => line.msg === 'a request failed');
+    const failure = lines.map((line) => JSON.parse(line)).find((line) => line.msg === 'request failed');
     const err = { message: expect.stringContaining('secret reason') };
     expect(failure).toMatchObject({ request: answer.body.request_id, err });
     await served.close();

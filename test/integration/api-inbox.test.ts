@@ -115,7 +115,7 @@ test('it is for agents, in rooms that they are in and that are open', async () =
     expect([answer.status, answer.body.code, answer.body.detail]).toEqual([
       403,
       'not_allowed',
-      'this needs the key of an agent',
+      'this request needs the key of an agent',
     ]);
   }
   const outsider = await setUpCompany(api, `alder-${suffix}`, `Alder ${suffix}`, 'outsider');

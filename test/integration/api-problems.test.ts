@@ -36,7 +36,7 @@ test('a problem has one form, and names the request', async () => {
   expect(answer.headers.get('x-request-id')).toBe('my-request_1');
   expect(answer.body).toEqual({
     type: 'urn:durable-room:problem:invalid_input',
-    title: 'The request is not valid',
+    title: 'Invalid request',
     status: 400,
     code: 'invalid_input',
     detail: 'expected text',

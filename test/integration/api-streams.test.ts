@@ -15,7 +15,7 @@ import {
 } from '../support/api';
 import { openEvents, type EventReader } from '../support/event-source';
 import { until } from '../support/run-waits';
-import { createStreams, STREAM_SETTINGS } from '../../api/streams';
+import { createStreams, STREAM_SETTINGS } from '../../api/middleware/event-streams';
 
 let api: TestApi;
 let room: TestRoom;

@@ -1,7 +1,7 @@
 // The company's feed tells what becomes of its held actions: each change once, as it was, and to nobody else. Their numbers
 // are given by readers, so nobody who acts waits for anybody, and nothing that commits late is passed over.
 
-import { createStreams, STREAM_SETTINGS, type Streams } from '../../api/streams';
+import { createStreams, STREAM_SETTINGS, type Streams } from '../../api/middleware/event-streams';
 import { expireHeldActions } from '../../prisma/store/runs/held-actions/decide';
 import { numberChanges } from '../../prisma/store/runs/held-actions/feed';
 import { openHeldActions } from '../../prisma/store/runs/held-actions/open';

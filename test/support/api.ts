@@ -10,7 +10,7 @@ import type { PriceTable } from '../../workflows/policy/prices';
 import { createSecretBox, type SecretBox } from '../../workflows/policy/secret-box';
 import { ensureOperatorKey } from '../../prisma/store/access/keys';
 import type { RunHistories } from '../../worker/temporal/histories';
-import { createStreams, STREAM_SETTINGS, type StreamSettings } from '../../api/streams';
+import { createStreams, STREAM_SETTINGS, type StreamSettings } from '../../api/middleware/event-streams';
 import { assertDocumented } from './contract';
 import { createTestDatabase } from './database';
 

@@ -3,7 +3,7 @@
 
 import pino from 'pino';
 import { createKey, type KeyToCreate } from '../../prisma/store/access/keys';
-import { createStreams, STREAM_SETTINGS } from '../../api/streams';
+import { createStreams, STREAM_SETTINGS } from '../../api/middleware/event-streams';
 import type { ApiDeps } from '../../api/app';
 import { serveApi } from './api';
 import { createWorld, type World } from './world';

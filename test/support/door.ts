@@ -2,7 +2,7 @@
 
 import { randomBytes } from 'node:crypto';
 import pino from 'pino';
-import type { Streams } from '../../api/streams';
+import type { Streams } from '../../api/middleware/event-streams';
 import { createSecretBox } from '../../workflows/policy/secret-box';
 import { createKey, type KeyToCreate } from '../../prisma/store/access/keys';
 import type { Database } from '../../prisma/store/db/database';

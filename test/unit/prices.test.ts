@@ -102,8 +102,8 @@ describe('the table that the operator sets', () => {
 
   const entry = (change: object) => JSON.stringify({ small: { ...PRICES.small, ...change } });
   test.each([
-    ['/no/canary.json', /JSON, or the path of a file that can be read/],
-    ['{"canary"', /prices by model, in JSON/],
+    ['/no/canary.json', /JSON, or the path of a readable file/],
+    ['{"canary"', /a JSON object of prices by model/],
     [JSON.stringify({ small: null }), /at small: /],
     [JSON.stringify({ small: {} }), /at small \/ input_per_million: a decimal/],
     [entry({ input_per_million: -1 }), /at small \/ input_per_million: a decimal/],

@@ -4,7 +4,7 @@ import { randomBytes } from 'node:crypto';
 import pino from 'pino';
 import { createSecretBox } from '../../workflows/policy/secret-box';
 import { createKey } from '../../prisma/store/access/keys';
-import { createStreams } from '../../api/streams';
+import { createStreams } from '../../api/middleware/event-streams';
 import { createClient, expectStatus, serveApi, type Json } from '../support/api';
 import { openEvents } from '../support/event-source';
 import { answer, startScriptedModel, type ScriptedModel } from '../support/scripted-model-server';

@@ -121,7 +121,7 @@ export async function rotateKey(
   const old = await tx.apiKey.findUnique({ where: { id: keyId, companyId } });
   if (!old) throw new NotFound('no such key');
   if (old.revokedAt !== null) throw new Conflict('the key was revoked');
-  if (old.expiresAt !== null) throw new Conflict('the key was rotated before: rotate the key that took its place');
+  if (old.expiresAt !== null) throw new Conflict('the key was already rotated; rotate its replacement');
   await tx.$executeRaw`
     UPDATE api_keys SET expires_at = clock_ms() + make_interval(secs => ${overlapSeconds}) WHERE id = ${keyId}`;
   const replaced = await tx.apiKey.findUniqueOrThrow({ where: { id: keyId } });

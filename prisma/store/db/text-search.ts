@@ -71,7 +71,7 @@ export async function searchWithin<T>(
       return await work(tx, { words, scoped: scoped(words, asked.within) });
     } catch (error) {
       if (sqlStateOf(error) !== '57014') throw error;
-      throw new SearchTooSlow(`a search may take ${limitMs} ms: ask for rarer words, or within less`);
+      throw new SearchTooSlow(`the search took longer than ${limitMs} ms; use rarer words or a narrower filter`);
     }
   });
 }

@@ -13,7 +13,7 @@ export async function createCompany(tx: Tx, company: { slug: string; name: strin
   const created = await tx.$executeRaw`
     INSERT INTO companies (id, slug, name) VALUES (${id}, ${company.slug}, ${company.name})
     ON CONFLICT (slug) DO NOTHING`;
-  if (created === 0) throw new Conflict('a company has this slug');
+  if (created === 0) throw new Conflict('another company has this slug');
   return loadCompany(tx, id);
 }
 

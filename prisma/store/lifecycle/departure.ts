@@ -23,7 +23,7 @@ export async function removeFromRoster(tx: Tx, roomId: string, by: Leaver, agent
   const room = await lockMembers(tx, roomId, by, Prisma.sql`company_id = ANY(${companies}::text[])`);
   if (!agent) throw new NotFound('no such agent on the roster');
   if (agent.companyId !== by.companyId && room.host !== by.companyId) {
-    throw new NotAllowed('only its own company or the host may remove an agent');
+    throw new NotAllowed("only the agent's company or the host may remove it");
   }
   const drafts = new RoomDrafts();
   const removed = await removeAgents(tx, drafts, roomId, by, Prisma.sql`a.id = ${agentId}`);
@@ -41,7 +41,7 @@ export async function removeFromRoster(tx: Tx, roomId: string, by: Leaver, agent
  */
 export async function leaveRoom(tx: Tx, roomId: string, by: Leaver, companyId: string): Promise<void> {
   const room = await lockMembers(tx, roomId, by, Prisma.sql`company_id = ANY(${[by.companyId, companyId]}::text[])`);
-  if (room.host === companyId) throw new Conflict('the host can not leave its room; it can close it');
+  if (room.host === companyId) throw new Conflict('the host cannot leave its own room; it can close the room');
   if (by.companyId !== companyId && room.host !== by.companyId) {
     throw new NotAllowed('only the company itself or the host may end a membership');
   }

@@ -42,7 +42,8 @@ export async function redact(tx: Tx, roomId: string, author: Author, subjectId: 
     throw new NotFound('no such room');
   }
   const target = await findTarget(tx, roomId, subjectId);
-  if (target.companyId !== author.companyId) throw new NotAllowed('only the company that wrote it may redact it');
+  if (target.companyId !== author.companyId)
+    throw new NotAllowed('only the company that wrote the content may redact it');
   const { subject, kind } = target;
   if (target.redactedAt !== null) return { subject, kind, redactedAt: target.redactedAt, before: true };
   const [{ at }] = (await tx.$queryRaw<{ at: Date }[]>`SELECT clock_ms() AS at`) as [{ at: Date }];
@@ -57,13 +58,13 @@ export async function redact(tx: Tx, roomId: string, author: Author, subjectId: 
 async function findTarget(tx: Tx, roomId: string, id: string): Promise<Target> {
   if (isId('mem', id)) {
     const entry = await tx.memoryEntry.findUnique({ where: { id, roomId } });
-    if (!entry) throw new NotFound('no such thing in this room');
+    if (!entry) throw new NotFound('no such message, task, memory entry or file in this room');
     const { companyId, redactedAt, runId } = entry;
     return { subject: id, kind: 'memory', companyId, redactedAt, taskId: null, runId };
   }
   if (isId('file', id)) {
     const file = await tx.file.findUnique({ where: { id, roomId } });
-    if (!file) throw new NotFound('no such thing in this room');
+    if (!file) throw new NotFound('no such message, task, memory entry or file in this room');
     const { companyId, redactedAt } = file;
     return { subject: id, kind: 'file', companyId, redactedAt, taskId: null, runId: null };
   }
@@ -78,7 +79,7 @@ async function findTarget(tx: Tx, roomId: string, id: string): Promise<Target> {
   }
   const taskId = message?.taskId ?? (isId('task', id) ? id : '');
   const task = await tx.task.findUnique({ where: { id: taskId, roomId } });
-  if (!task) throw new NotFound('no such thing in this room');
+  if (!task) throw new NotFound('no such message, task, memory entry or file in this room');
   const { senderCompanyId: companyId, redactedAt, runId } = task;
   return { subject: task.id, kind: 'task', companyId, redactedAt, taskId: task.id, runId };
 }

@@ -55,7 +55,7 @@ export async function requestKeyTest(
   if (!key) throw new NotFound('no such model key');
   if (key.revoked) throw new Conflict('the model key was revoked');
   const wanted = model ?? (await findModel(tx, modelKeyId));
-  if (wanted === null) throw new InvalidInput('no agent uses this key: name a model to test it with', '/model');
+  if (wanted === null) throw new InvalidInput('no agent uses this key, so the test needs a model', '/model');
   const made = await tx.$executeRaw`
     INSERT INTO model_key_tests AS t (model_key_id, id, model, version)
     VALUES (${modelKeyId}, ${newId('test')}, ${wanted}, ${key.version})
@@ -64,7 +64,7 @@ export async function requestKeyTest(
       due_at = clock_ms(), tested_at = NULL
     WHERE t.state IN ('ok', 'failed')`;
   const test = await tx.modelKeyTest.findUniqueOrThrow({ where: { modelKeyId } });
-  if (made === 0 && test.model !== wanted) throw new Conflict('the key is being tested with another model');
+  if (made === 0 && test.model !== wanted) throw new Conflict('the key is already being tested with another model');
   if (made === 1) await tx.$queryRaw`SELECT pg_notify(${WAKES_CHANNEL}, ${KEY_TEST_HINT})::text`;
   return test;
 }

@@ -39,7 +39,7 @@ export async function createAgent(
     VALUES (${id}, ${companyId}, ${agent.slug}, ${agent.name}, ${agent.alwaysOn}, ${agent.instructions}, ${agent.model},
             ${agent.modelKeyId}, ${agent.tokensPerDay}::bigint, ${agent.tokensPerRun}::int)
     ON CONFLICT (company_id, slug) DO NOTHING`;
-  if (created === 0) throw new Conflict('the company has an agent of this slug');
+  if (created === 0) throw new Conflict('the company already has an agent with this slug');
   return loadOwnAgent(tx, companyId, id);
 }
 
@@ -184,7 +184,7 @@ function budgetOf(agent: { tokensPerDay: bigint | null }): number | null {
 
 function checkBudget({ tokensPerDay, tokensPerRun }: Pick<AgentSettings, 'tokensPerDay' | 'tokensPerRun'>): void {
   if (tokensPerDay === null || tokensPerDay === 0 || tokensPerDay >= tokensPerRun) return;
-  throw new InvalidInput('less than tokens_per_run, so that no run would fit; 0 stops them all', '/tokens_per_day');
+  throw new InvalidInput('less than tokens_per_run, so no run could start; use 0 to stop all runs', '/tokens_per_day');
 }
 
 async function checkModel(

@@ -46,8 +46,8 @@ export async function redeemInvitation(tx: Tx, roomId: string, author: Author, c
   if (!invitation) throw new NotFound('no such invitation');
   // After the lock: a statement that had to wait for it would read the room as it was before the wait.
   const isMember = await tx.roomMember.count({ where: { roomId, companyId: author.companyId, leftAt: null } });
-  if (isMember > 0) throw new Conflict('the company is a member of this room');
-  if (invitation.used) throw new Gone('the invitation was used');
+  if (isMember > 0) throw new Conflict('the company is already a member of this room');
+  if (invitation.used) throw new Gone('the invitation was already used');
   if (invitation.expired) throw new Gone('the invitation has expired');
   const closed = await tx.room.count({ where: { id: roomId, closedAt: { not: null } } });
   if (closed > 0) throw new Conflict('the room is closed');
@@ -64,7 +64,7 @@ export async function listInvitations(
   page: PageRequest,
 ): Promise<Page<Invitation>> {
   const { room } = await viewRoom(reader, viewer, roomId);
-  if (room.hostCompanyId !== viewer.companyId) throw new NotAllowed('only the host sees the invitations');
+  if (room.hostCompanyId !== viewer.companyId) throw new NotAllowed('only the host may list the invitations');
   const { where, ...rest } = byId(page);
   const invitations = await reader.invitation.findMany({ where: { ...where, roomId }, ...rest });
   return pageOf(invitations, page, (invitation) => invitation.id);
@@ -89,7 +89,7 @@ export async function revokeInvitation(
   if (revoked === 1) return true;
   const invitation = await tx.invitation.findUnique({ where: { id: invitationId, roomId } });
   if (!invitation) throw new NotFound('no such invitation');
-  if (invitation.redeemedAt !== null) throw new Conflict('the invitation was used: its guest can be shown out');
+  if (invitation.redeemedAt !== null) throw new Conflict('the invitation was already used; remove the member instead');
   return false;
 }
 

@@ -79,8 +79,8 @@ async function whyNotDeprecated(tx: SqlTx, roomId: string, companyId: string, me
   const [entry] = await tx.$queryRaw<{ companyId: string }[]>`
     SELECT company_id AS "companyId" FROM memory_entries WHERE id = ${memoryId} AND room_id = ${roomId}`;
   if (!entry) return new NotFound('no such memory entry in this room');
-  if (entry.companyId !== companyId) return new NotAllowed('only the company that wrote it may deprecate an entry');
-  return new Conflict('the entry is deprecated');
+  if (entry.companyId !== companyId) return new NotAllowed('only the company that wrote an entry may deprecate it');
+  return new Conflict('the entry is already deprecated');
 }
 
 /** A memory entry as its own company (`company`) or everyone in the room may see it. */

@@ -105,7 +105,7 @@ export function stageAddressed(
   const woken = input.addressed.filter((agent) => agent.alwaysOn && agent.agentId !== authorAgent(input.author));
   if (woken.length > WAKES_PER_MESSAGE_LIMIT) {
     throw new InvalidInput(
-      `a message may wake at most ${WAKES_PER_MESSAGE_LIMIT} agents, this one would wake ${woken.length}`,
+      `a message may wake at most ${WAKES_PER_MESSAGE_LIMIT} agents; this one would wake ${woken.length}`,
     );
   }
   const wakes = woken.map((agent) => ({

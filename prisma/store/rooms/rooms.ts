@@ -43,7 +43,7 @@ export async function createRoom(
     VALUES (${id}, ${room.slug}, ${room.name}, ${author.companyId}, ${room.onCrash}, ${room.hopLimit},
             ${room.runAllowance})
     ON CONFLICT (host_company_id, slug) DO NOTHING`;
-  if (created === 0) throw new Conflict('the company has a room of this slug');
+  if (created === 0) throw new Conflict('the company already has a room with this slug');
   await addMember(tx, id, author, 'host');
   return tx.room.findUniqueOrThrow({ where: { id } });
 }
@@ -59,7 +59,7 @@ export async function addMember(tx: Tx, roomId: string, author: Author, role: 'h
     INSERT INTO room_members (room_id, company_id, role) VALUES (${roomId}, ${author.companyId}, ${role})
     ON CONFLICT (room_id, company_id) DO UPDATE SET left_at = NULL, joined_at = clock_ms()
       WHERE room_members.left_at IS NOT NULL`;
-  if (joined === 0) throw new Conflict('the company is a member of this room');
+  if (joined === 0) throw new Conflict('the company is already a member of this room');
   const member = await tx.roomMember.findUniqueOrThrow({
     where: { roomId_companyId: { roomId, companyId: author.companyId } },
     include: { company: true },

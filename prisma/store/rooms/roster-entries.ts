@@ -29,7 +29,7 @@ export async function addRosterEntry(
     throw error instanceof NotFound ? new InvalidInput('no such agent', '/agent') : error;
   });
   const place = await tx.roomAgent.findUnique({ where: { roomId_agentId: { roomId, agentId } } });
-  if (place !== null && place.removedAt === null) throw new Conflict('the agent is on the roster');
+  if (place !== null && place.removedAt === null) throw new Conflict('the agent is already on the roster');
   await addToRoster(tx, room, agent, rights);
   // Prisma would have written this process's clock.
   await tx.$executeRaw`
@@ -55,7 +55,7 @@ export async function updateRosterEntry(
 ): Promise<RosterEntry> {
   await lockRoomForWrite(tx, roomId, companyId);
   const entry = await loadRosterEntry(tx, roomId, agentId);
-  if (entry.agent.companyId !== companyId) throw new NotAllowed('each company sets the rights of its own agents only');
+  if (entry.agent.companyId !== companyId) throw new NotAllowed("only the agent's company may set its rights");
   const { reply, memory, task_update, task_send } = change.rights;
   await tx.$executeRaw`
     UPDATE room_agents SET right_reply = coalesce(${reply ?? null}, right_reply),

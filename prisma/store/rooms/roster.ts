@@ -142,7 +142,7 @@ export async function addToRoster(
   if (taken.count === folds.length) return;
   const holders = await tx.rosterName.findMany({ where: { roomId: room.id, nameFold: { in: folds } } });
   if (holders.some((holder) => holder.agentId !== agent.id)) {
-    throw new Conflict('an agent on this roster has a slug or name that reads the same');
+    throw new Conflict('another agent on this roster has the same or a similar slug or name');
   }
 }
 
@@ -181,5 +181,5 @@ export async function renameOnRosters(tx: Tx, agent: { id: string; slug: string;
   const taken = await tx.rosterName.count({
     where: { roomId: { in: rooms }, nameFold: { in: folds }, agentId: { not: agent.id } },
   });
-  if (taken > 0) throw new Conflict('an agent on a roster that this one is on has a name that reads the same');
+  if (taken > 0) throw new Conflict('another agent in one of its rooms has the same or a similar name');
 }

@@ -133,10 +133,10 @@ export async function respondToTask(
 ): Promise<StagedMessage> {
   const task = await lockTask(tx, room.id, response.taskId);
   if (response.responder.kind !== 'agent' || response.responder.id !== task.recipientAgentId) {
-    throw new NotAllowed('only the agent that the task was sent to may respond');
+    throw new NotAllowed('only the recipient of the task may respond');
   }
-  if (task.verdict !== null) throw new Conflict('the task has its verdict');
-  if (response.onlyWhileOpen === true && !isOpen(task)) throw new Conflict('the task has been answered');
+  if (task.verdict !== null) throw new Conflict('the task already has a verdict');
+  if (response.onlyWhileOpen === true && !isOpen(task)) throw new Conflict('the task already has a response');
   const messageId = { current: '' };
   const updated = { ...task, state: response.state, result: response.result, respondedAt: await clock(tx) };
   const sender = task.senderKind === 'agent' ? task.senderId : null;
@@ -177,8 +177,8 @@ export async function judgeTask(
   const isSender = judge.kind === task.senderKind && judge.id === task.senderId;
   const isOfSendersCompany = judge.kind === 'person' && judge.companyId === task.senderCompanyId;
   if (!isSender && !isOfSendersCompany) throw new NotAllowed('only the sender of the task may judge it');
-  if (isOpen(task)) throw new Conflict('the task has no response to judge yet');
-  if (task.verdict !== null) throw new Conflict('the task has its verdict');
+  if (isOpen(task)) throw new Conflict('the task has no response yet');
+  if (task.verdict !== null) throw new Conflict('the task already has a verdict');
   const verdictAt = await clock(tx);
   const updated = { ...task, verdict: judgement.verdict, verdictNote: judgement.note, verdictAt };
   await tx.$executeRaw`

@@ -42,7 +42,7 @@ export async function loadAsked(
   const run = await reader.run.findUnique({ where: { wakeId: wake.id }, select: { state: true } });
   const state = wake.state as WakeState;
   if (state === 'pending' || state === 'delivered' || run?.state === 'open') {
-    throw new Conflict('the agent has not finished with it', run?.state ?? state);
+    throw new Conflict('the agent has not finished with the message yet', run?.state ?? state);
   }
   const message = await reader.message.findUniqueOrThrow({ where: { id: wake.messageId } });
   const kind = message.kind as Asked['kind'];
@@ -71,7 +71,7 @@ export async function stageAskedAgain(
   asked: Asked,
   by: { readonly author: Author; readonly hop: number },
 ): Promise<StagedMessage & { subjectId: string }> {
-  if (asked.text.trim() === '') throw new Conflict('the message was redacted: there is nothing to ask again');
+  if (asked.text.trim() === '') throw new Conflict('the message was redacted, so it cannot be asked again');
   const agent = (await loadRoster(tx, room.id)).find((each) => each.agentId === asked.agentId);
   if (!agent) throw new Conflict('the agent is no longer on the roster');
   const { author, hop } = by;

@@ -62,7 +62,7 @@ export async function cancelRun(
     FROM runs r JOIN room_members m ON m.room_id = r.room_id AND m.company_id = ${companyId} AND m.left_at IS NULL
     WHERE r.id = ${runId}`;
   if (!seen) throw new NotFound('no such run');
-  if (seen.companyId !== companyId) throw new NotAllowed('only its own company may cancel a run');
+  if (seen.companyId !== companyId) throw new NotAllowed("only the agent's company may cancel its run");
   await tx.$queryRaw`
     SELECT 1 AS locked FROM room_members WHERE room_id = ${seen.roomId} AND company_id = ${companyId} FOR SHARE`;
   const run = await loadLockedRun(tx, runId);

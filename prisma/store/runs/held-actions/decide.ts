@@ -52,7 +52,7 @@ export async function decideHeldAction(
   const held = await lockHeldAction(tx, heldActionId, by.companyId);
   if (!held) throw new NotFound('no such held action');
   const { decision, hash } = answer;
-  if (hash !== held.sha256) throw new Conflict('the hash is of another action', held.state);
+  if (hash !== held.sha256) throw new Conflict('the hash does not match the action', held.state);
   if (held.decision === decision) return false;
   if (held.decision !== null) throw new Conflict(`the action is ${held.state}`, held.state);
   if (held.state === 'expired') throw new Gone('the action is expired', 'expired');

@@ -1,10 +1,10 @@
-// Who calls, and who may call what. The table of roles; which route asks for which stands at the route.
+// The caller of a request, and the roles that a route can require. Each route names its role.
 
-import type { AuditActor } from '../prisma/store/access/audit';
-import type { Author } from '../prisma/store/rooms/room-draft';
-import type { KeyHolder } from '../prisma/store/access/keys';
-import type { Viewer } from '../prisma/store/access/viewer';
-import { Problem } from './problems';
+import type { AuditActor } from '../../prisma/store/access/audit';
+import type { Author } from '../../prisma/store/rooms/room-draft';
+import type { KeyHolder } from '../../prisma/store/access/keys';
+import type { Viewer } from '../../prisma/store/access/viewer';
+import { Problem } from '../problems';
 
 export type OperatorCaller = Extract<KeyHolder, { kind: 'operator' }>;
 export type PersonCaller = Extract<KeyHolder, { kind: 'person' }>;
@@ -13,26 +13,26 @@ export type CompanyCaller = Exclude<KeyHolder, { kind: 'operator' }>;
 export type Caller = KeyHolder;
 
 /**
- * Who may call a route. `admin` and `person` (an admin or a member) are people; `company` is any key of a company: its
- * people, services and agents; `agent` an agent's own.
+ * The role that a route requires. `admin` and `person` (an admin or a member) are people; `company` is any key of a
+ * company: a person's, a service's or an agent's; `agent` is an agent's key.
  */
-export type Who = 'operator' | 'admin' | 'person' | 'agent' | 'company' | 'anyone';
+export type Role = 'operator' | 'admin' | 'person' | 'agent' | 'company' | 'anyone';
 
-export type CallerFor<W extends Who> = {
+export type CallerFor<R extends Role> = {
   operator: OperatorCaller;
   admin: PersonCaller;
   person: PersonCaller;
   agent: AgentCaller;
   company: CompanyCaller;
   anyone: Caller;
-}[W];
+}[R];
 
-/** Answers with 403 unless the caller is one of those. */
-export function assertMay<W extends Who>(who: W, caller: Caller): asserts caller is CallerFor<W> {
-  if (!isOneOf(who, caller)) throw new Problem('not_allowed', `this needs ${NEEDED[who]}`);
+/** Answers with 403 unless the caller has the role. */
+export function requireRole<R extends Role>(role: R, caller: Caller): asserts caller is CallerFor<R> {
+  if (!hasRole(role, caller)) throw new Problem('not_allowed', `this request needs ${REQUIRED_KEY[role]}`);
 }
 
-const NEEDED: Readonly<Record<Who, string>> = {
+const REQUIRED_KEY: Readonly<Record<Role, string>> = {
   operator: "the operator's key",
   admin: 'the key of an admin',
   person: 'the key of a person',
@@ -41,8 +41,8 @@ const NEEDED: Readonly<Record<Who, string>> = {
   anyone: 'a key',
 };
 
-function isOneOf(who: Who, caller: Caller): boolean {
-  switch (who) {
+function hasRole(role: Role, caller: Caller): boolean {
+  switch (role) {
     case 'operator':
       return caller.kind === 'operator';
     case 'admin':
@@ -58,7 +58,7 @@ function isOneOf(who: Who, caller: Caller): boolean {
   }
 }
 
-/** As whom a caller writes: an agent's key as that agent, any other as itself. */
+/** The author of what a caller writes: for an agent's key the agent, for any other key the key itself. */
 export function authorOf(caller: CompanyCaller): Author {
   const { companyId } = caller;
   return caller.kind === 'agent'
@@ -66,12 +66,12 @@ export function authorOf(caller: CompanyCaller): Author {
     : { kind: caller.kind, id: caller.keyId, name: caller.name, companyId };
 }
 
-/** As whom a caller reads. */
+/** The viewer whose rights decide what a caller may read. */
 export function viewerOf(caller: CompanyCaller): Viewer {
   return { companyId: caller.companyId, agentId: caller.kind === 'agent' ? caller.agentId : null };
 }
 
-/** Who the audit says it was. Only the operator and people do what is audited. */
+/** The actor of an audit entry. Only routes for the operator and for people are audited. */
 export function actorOf(caller: Caller): AuditActor {
   switch (caller.kind) {
     case 'operator':
@@ -80,6 +80,6 @@ export function actorOf(caller: Caller): AuditActor {
       return { kind: caller.kind, id: caller.keyId, name: caller.name, companyId: caller.companyId };
     case 'service':
     case 'agent':
-      throw new Error('what a service or an agent does is in the feed, not in the audit');
+      throw new Error('actions of a service or an agent are in the feed, not in the audit');
   }
 }

@@ -1,31 +1,39 @@
-// From a request to its route and back. Every route checks in the same order: the key's role, the ids in the path, the
-// input, and only then the store.
+// Runs every route of the table in the same order: the caller's role, the ids in the path, the query and body, then the
+// route's own handler in its transaction.
 
 import type { Express, Request, RequestHandler, Response } from 'express';
 import { z } from 'zod';
-import { isId } from '../prisma/store/db/ids';
-import { inStatement } from '../prisma/store/db/sql-errors';
-import type { SqlTx } from '../prisma/store/db/transaction';
-import { appendAudit } from '../prisma/store/access/audit';
-import type { KeyedRequest } from '../prisma/store/access/stored-answers';
-import { actorOf, assertMay } from './callers';
-import { carryOutOnce, keyedRequestOf } from './idempotency';
+import { isId } from '../../prisma/store/db/ids';
+import { inStatement } from '../../prisma/store/db/sql-errors';
+import type { SqlTx } from '../../prisma/store/db/transaction';
+import { appendAudit } from '../../prisma/store/access/audit';
+import type { KeyedRequest } from '../../prisma/store/access/stored-answers';
+import { actorOf, requireRole } from './caller';
+import { withIdempotencyKey, keyedRequestOf } from './idempotency';
 import { readQuery } from './input-checks';
-import { callerOf } from './middleware/authentication';
-import { parseJson, readBody } from './middleware/json-body';
-import { bytesOf, readUpload } from './middleware/upload-body';
-import { Problem, problemOfIssues } from './problems';
-import { MISSING, PATH_IDS, type Answer, type Answered, type ApiDeps, type PathId, type Route } from './route';
-import type { Streams } from './streams';
+import { callerOf } from './authentication';
+import { parseJson, readBody } from './json-body';
+import { bytesOf, readUpload } from './upload-body';
+import { Problem, problemOfIssues } from '../problems';
+import {
+  NOT_FOUND_DETAILS,
+  PATH_IDS,
+  type Answer,
+  type AnswerBody,
+  type ApiDeps,
+  type PathId,
+  type Route,
+} from '../route';
+import type { Streams } from './event-streams';
 
-/** Mounts routes, and 405 on their paths for every other method. */
+/** Mounts the routes. Every other method on their paths gets 405. */
 export function mountRoutes(app: Express, deps: ApiDeps, streams: Streams, routes: readonly Route[]): void {
   for (const path of new Set(routes.map((route) => route.path))) {
     const onPath = routes.filter((route) => route.path === path);
     const mounted = app.route(path);
     for (const route of onPath) {
       const read = route.body === 'bytes' ? readUpload(deps.fileLimitBytes) : readBody;
-      const before = route.body === null ? [] : [assertCaller(route), read];
+      const before = route.body === null ? [] : [checkRole(route), read];
       mounted[route.method](...before, handler(deps, streams, route));
     }
     const methods = onPath.map((route) => route.method.toUpperCase());
@@ -34,17 +42,17 @@ export function mountRoutes(app: Express, deps: ApiDeps, streams: Streams, route
   }
 }
 
-/** Answers with 405 what no route on a path took. */
+/** Answers with 405. Mount it after the routes of a path. */
 export function refuseMethod(allow: string): RequestHandler {
   return () => {
-    throw new Problem('method_not_allowed', `this takes ${allow}`, { headers: { Allow: allow } });
+    throw new Problem('method_not_allowed', `this path allows ${allow}`, { headers: { Allow: allow } });
   };
 }
 
-/** Before a body is read: nobody sends us a megabyte for nothing. */
-function assertCaller(route: Route): RequestHandler {
+/** Runs before the body is read, so that a refused caller does not send a megabyte first. */
+function checkRole(route: Route): RequestHandler {
   return (_req, res, next) => {
-    assertMay(route.who, callerOf(res));
+    requireRole(route.role, callerOf(res));
     next();
   };
 }
@@ -52,22 +60,22 @@ function assertCaller(route: Route): RequestHandler {
 function handler(deps: ApiDeps, streams: Streams, route: Route): RequestHandler {
   return async (req, res) => {
     const caller = callerOf(res);
-    assertMay(route.who, caller);
+    requireRole(route.role, caller);
     const ids = checkIds(req.params);
-    const asked = readQuery(req.url);
-    const query = parseWith(route.query, asked, 'parameters');
+    const rawQuery = readQuery(req.url);
+    const query = parseWith(route.query, rawQuery, 'parameters');
     const { given, body } = bodyOf(route, req);
     const call = { caller, ids, body, query };
     if (route.stream !== undefined && asksForStream(req)) {
       await streams.open(req, res, caller, route.stream(call));
       return;
     }
-    const keyed = route.method === 'post' ? keyedRequestOf(req, caller.keyId, given, asked) : null;
+    const keyed = route.method === 'post' ? keyedRequestOf(req, caller.keyId, given, rawQuery) : null;
     send(res, await perform(deps, route, call, keyed));
   };
 }
 
-/** The body as it was sent, by which a keyed request is told from another, and as the route takes it. */
+/** The body as it was sent, for the hash of a keyed request, and as the route's schema parsed it. */
 function bodyOf({ body }: Route, req: Request): { given: unknown; body: unknown } {
   if (body === null) return { given: undefined, body: undefined };
   if (body === 'bytes') {
@@ -91,7 +99,7 @@ async function perform({ db }: ApiDeps, route: Route, call: RouteCall, keyed: Ke
   }
 }
 
-/** Runs a write with its audit entry, once under its idempotency key if it has one. */
+/** Runs a write with its audit entry, once under its idempotency key if the request has one. */
 async function writeOnce(
   tx: SqlTx,
   route: Route,
@@ -102,14 +110,16 @@ async function writeOnce(
   const write = async (): Promise<Answer> => {
     const answer = await handle();
     if (route.audit !== null && answer.repeated !== true) {
-      await appendAudit(tx, actorOf(call.caller), route.audit(call, (answer.body ?? {}) as Answered));
+      await appendAudit(tx, actorOf(call.caller), route.audit(call, (answer.body ?? {}) as AnswerBody));
     }
     return answer;
   };
-  return keyed === null || route.repeatable === true ? write() : carryOutOnce(tx, keyed, route.success.body, write);
+  return keyed === null || route.repeatable === true
+    ? write()
+    : withIdempotencyKey(tx, keyed, route.success.body, write);
 }
 
-/** HEAD asks what GET would answer, and a stream has no end to answer with. */
+/** HEAD never opens a stream: it answers as GET would, and a stream has no end. */
 function asksForStream(req: Request): boolean {
   return req.method === 'GET' && req.accepts(['application/json', 'text/event-stream']) === 'text/event-stream';
 }
@@ -118,7 +128,8 @@ function checkIds(params: Readonly<Record<string, string | string[]>>): Record<s
   return Object.fromEntries(
     Object.entries(params).map(([name, value]) => {
       const kind = PATH_IDS[name as PathId];
-      if (typeof value !== 'string' || !isId(kind, value)) throw new Problem('not_found', MISSING[name as PathId]);
+      if (typeof value !== 'string' || !isId(kind, value))
+        throw new Problem('not_found', NOT_FOUND_DETAILS[name as PathId]);
       return [name, value];
     }),
   );
@@ -126,17 +137,19 @@ function checkIds(params: Readonly<Record<string, string | string[]>>): Record<s
 
 function parseBody(schema: z.ZodType, body: unknown): unknown {
   if (body === undefined && !schema.safeParse(undefined).success) {
-    throw new Problem('malformed_body', 'a JSON object is needed as the body');
+    throw new Problem('malformed_body', 'the request needs a JSON object as its body');
   }
-  const one = oneOrMany(schema);
-  const fitting = Array.isArray(body) ? one.many : one.single;
+  const { single, many } = oneOrMany(schema);
+  const fitting = Array.isArray(body) ? many : single;
   if (fitting === undefined || (body !== undefined && (body === null || typeof body !== 'object'))) {
-    throw new Problem('invalid_input', 'the body must be a JSON object', { place: { pointer: '' } });
+    throw new Problem('invalid_input', 'the body must be a JSON object', { location: { pointer: '' } });
   }
   return parseWith(fitting, body, 'body');
 }
 
-/** The schema of a body alone, and of a list of them where the route takes one: so that what is wrong is told of that one. */
+/**
+ * The schema of one body, and of a list if the route takes one. Parsing with the one that fits gives precise faults.
+ */
 function oneOrMany(schema: z.ZodType): { single: z.ZodType; many: z.ZodType | undefined } {
   const options = schema instanceof z.ZodUnion ? (schema.options as readonly z.ZodType[]) : [];
   const many = options.find((option) => option instanceof z.ZodArray);
@@ -154,7 +167,7 @@ function send(res: Response, { status, body, file, replayed }: Answer): void {
   if (replayed === true) res.set('Idempotency-Replayed', 'true');
   if (file !== undefined) {
     res.attachment(file.name);
-    // By itself: Express would claim a character set that the file may not have.
+    // Set directly: Express would add a character set that the file may not have.
     res.setHeader('Content-Type', file.mediaType);
     res.end(file.bytes);
   } else if (body === undefined) res.end();

@@ -1,4 +1,5 @@
-// The one error handler: whatever was thrown becomes a problem, and what nobody expected is logged and not shown.
+// The only error handler: it answers every thrown error with a problem. An unexpected error is logged, and its detail
+// is not shown.
 
 import type { ErrorRequestHandler, RequestHandler } from 'express';
 import type { Logger } from 'pino';
@@ -6,7 +7,7 @@ import { constraintOf, sqlStateOf } from '../../prisma/store/db/sql-errors';
 import { Problem, problemOf } from '../problems';
 import { localsOf } from './request-log';
 
-/** Answers with 404 for what no route took. */
+/** Answers with 404. Mount it after every route. */
 export const answerUnknownRoute: RequestHandler = () => {
   throw new Problem('not_found', 'no such route');
 };
@@ -14,25 +15,28 @@ export const answerUnknownRoute: RequestHandler = () => {
 export function answerProblems(log: Logger): ErrorRequestHandler {
   return (error: unknown, _req, res, next) => {
     const { requestId } = localsOf(res);
-    const known = problemOf(error) ?? problemOfReading(error);
-    if (known === null) log.error({ err: loggable(error), request: requestId }, 'a request failed');
-    // Half an answer can't be taken back: the connection is cut.
+    const known = problemOf(error) ?? problemOfUnreadable(error);
+    if (known === null) log.error({ err: loggable(error), request: requestId }, 'request failed');
+    // A part of the answer is already sent, so Express closes the connection.
     if (res.headersSent) return next(error);
-    const problem = known ?? new Problem('internal', 'the request failed; its id is in the log');
+    const problem = known ?? new Problem('internal', 'the request failed; the log has its request_id');
     res.status(problem.status).set(problem.headers).type('application/problem+json');
     res.send(JSON.stringify(problem.toBody(requestId)));
   };
 }
 
-/** What the log may hold of an error. A message of Prisma or Postgres repeats arguments and rows: content, so not that. */
+/**
+ * The parts of an error that may be logged. Messages of Prisma and Postgres repeat arguments and rows, so they are left
+ * out.
+ */
 export function loggable(error: unknown): Record<string, unknown> {
   if (!(error instanceof Error)) return { type: typeof error };
   const state = sqlStateOf(error);
-  const quotes = state !== undefined || error.name.startsWith('Prisma');
+  const hasContent = state !== undefined || error.name.startsWith('Prisma');
   return {
     type: error.name,
-    ...(!quotes && { message: error.message }),
-    ...(quotes && { state, constraint: constraintOf(error) }),
+    ...(!hasContent && { message: error.message }),
+    ...(hasContent && { state, constraint: constraintOf(error) }),
     stack: error.stack
       ?.split('\n')
       .filter((line) => /^\s+at /.test(line))
@@ -40,18 +44,18 @@ export function loggable(error: unknown): Record<string, unknown> {
   };
 }
 
-/** What Express and its body reader throw for a request that can't be read. Their texts are not shown. */
-export function problemOfReading(error: unknown): Problem | null {
+/** The problem for a request that Express or its body reader cannot read, or null. Their messages are not shown. */
+export function problemOfUnreadable(error: unknown): Problem | null {
   if (!(error instanceof Error)) return null;
   const { type, status, limit } = error as Error & { type?: unknown; status?: unknown; limit?: unknown };
   switch (type) {
     case 'entity.too.large':
-      return new Problem('body_too_large', `a body may have ${Number(limit)} bytes at most here`);
+      return new Problem('body_too_large', `the body may have at most ${Number(limit)} bytes`);
     case 'encoding.unsupported':
     case 'charset.unsupported':
-      return new Problem('unsupported_media_type', 'send the body in UTF-8, plain or as gzip, deflate or br');
+      return new Problem('unsupported_media_type', 'send the body in UTF-8, uncompressed or as gzip, deflate or br');
     default:
-      // A length that is not true, a connection that ended half-way, an archive that is none, a path that is no text.
+      // A wrong Content-Length, a connection that ended early, invalid compression, or a path that is not UTF-8.
       return typeof status === 'number' && status >= 400 && status < 500
         ? new Problem('malformed_body', 'the request could not be read')
         : null;

@@ -1,26 +1,26 @@
-// The API's own description: the OpenAPI document, and a page for people that is made of it, without a script.
+// The OpenAPI document, and a page for people that is built from it and needs no script.
 
 import { createHash } from 'node:crypto';
 import type { Express } from 'express';
 import { openApiDocument, type OpenApiDocument } from '../openapi';
-import { refuseMethod } from '../mounted-routes';
+import { refuseMethod } from '../middleware/route-handler';
 import type { Route } from '../route';
 
-export function mountDocument(app: Express, routes: readonly Route[]): void {
-  // Made when it is first asked for: it takes a quarter of a second, in which a starting API would serve nobody.
-  const described = once(() => {
+export function mountDocs(app: Express, routes: readonly Route[]): void {
+  // Built at the first request: it takes a quarter of a second, which would delay the start of the API.
+  const documentation = once(() => {
     const document = openApiDocument(routes);
     return { text: JSON.stringify(document), page: pageOf(document) };
   });
   app
     .route('/openapi.json')
-    .get((_req, res) => void res.type('application/json').send(described().text))
+    .get((_req, res) => void res.type('application/json').send(documentation().text))
     .all(refuseMethod('GET, HEAD'));
   app
     .route('/docs')
     .get((_req, res) => {
       res.set('Content-Security-Policy', `default-src 'none'; style-src '${STYLE_HASH}'; frame-ancestors 'none'`);
-      res.type('html').send(described().page);
+      res.type('html').send(documentation().page);
     })
     .all(refuseMethod('GET, HEAD'));
 }
@@ -43,17 +43,17 @@ function pageOf(document: OpenApiDocument): string {
   const tags = document['tags'] as readonly { name: string; description: string }[];
   const { title, description } = document['info'] as { title: string; description: string };
   const { schemas } = document['components'] as { schemas: Readonly<Record<string, unknown>> };
-  const sections = tags.map(({ name, description: what }) => {
+  const sections = tags.map(({ name, description: purpose }) => {
     const own = operations.filter(({ operation }) => operation.tags.includes(name));
-    return `<h2>${escape(name)}</h2><p>${escape(what)}</p>${own.map(sectionOf).join('')}`;
+    return `<h2>${escape(name)}</h2><p>${escape(purpose)}</p>${own.map(sectionOf).join('')}`;
   });
   const shapes = Object.entries(schemas).map(
     ([name, schema]) =>
       `<details id="${escape(name)}"><summary><code>${escape(name)}</code></summary>${preOf(schema)}</details>`,
   );
   return `<!doctype html><html lang="en"><head><meta charset="utf-8"><title>${escape(title)}</title><style>${STYLE}</style></head>
-<body><h1>${escape(title)}</h1><p>${escape(description)} The document itself: <a href="/openapi.json">/openapi.json</a>.</p>
-${sections.join('\n')}<h2>Shapes</h2>${shapes.join('')}</body></html>`;
+<body><h1>${escape(title)}</h1><p>${escape(description)} The OpenAPI document: <a href="/openapi.json">/openapi.json</a>.</p>
+${sections.join('\n')}<h2>Schemas</h2>${shapes.join('')}</body></html>`;
 }
 
 function sectionOf({
@@ -72,7 +72,7 @@ function sectionOf({
   );
   return `<details><summary><b>${method.toUpperCase()}</b> <code>${escape(path)}</code> ${escape(operation.summary)}</summary>
 <p>${escape(operation.description ?? '')}</p>
-${parameters.length > 0 ? `<p>Parameters: ${parameters.map(({ name, in: where }) => `<code>${escape(name)}</code> (${where})`).join(', ')}</p>` : ''}
+${parameters.length > 0 ? `<p>Parameters: ${parameters.map(({ name, in: part }) => `<code>${escape(name)}</code> (${part})`).join(', ')}</p>` : ''}
 ${body === undefined ? '' : preOf(Object.values(body.content)[0]?.schema)}
 <table>${rows.join('')}</table></details>`;
 }

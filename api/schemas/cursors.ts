@@ -1,9 +1,9 @@
-// Cursors: opaque to clients, and to us a key after which a page starts. No row needs to be there for it.
+// Cursors: opaque to clients. Each holds the key after which a page starts; no row with that key needs to exist.
 
-import { isId, type IdPrefix } from '../prisma/store/db/ids';
-import type { RankedKey } from '../prisma/store/db/text-search';
+import { isId, type IdPrefix } from '../../prisma/store/db/ids';
+import type { RankedKey } from '../../prisma/store/db/text-search';
 
-/** Keys of a list: ids of one kind, or numbers in a room. */
+/** The kind of key that orders a list: ids of one kind, or event numbers of a room. */
 export type CursorKey = IdPrefix | 'seq';
 
 /** 2^63 - 1, the last number that Postgres's bigint holds. */
@@ -13,7 +13,7 @@ export function encodeCursor(key: string): string {
   return Buffer.from(key, 'utf8').toString('base64url');
 }
 
-/** The key in a cursor, or null when it is not one of this kind of list. */
+/** The key in a cursor, or null when the text is not a cursor of this kind of list. */
 export function decodeCursor(cursor: string, kind: CursorKey): string | null {
   const key = Buffer.from(cursor, 'base64url').toString('utf8');
   if (encodeCursor(key) !== cursor) return null;
@@ -25,7 +25,7 @@ export function encodeRankedCursor({ rank, id }: RankedKey): string {
   return encodeCursor(`${rank}~${id}`);
 }
 
-/** The rank and id in a cursor of a search, or null when it is none of this kind of thing. */
+/** The rank and id in a search cursor, or null when the text is not a cursor of this kind of search. */
 export function decodeRankedCursor(cursor: string, kind: IdPrefix): RankedKey | null {
   const text = Buffer.from(cursor, 'base64url').toString('utf8');
   const [rank = '', id = ''] = text.split('~');
@@ -34,7 +34,7 @@ export function decodeRankedCursor(cursor: string, kind: IdPrefix): RankedKey | 
   return key;
 }
 
-/** True for a number that an event of a room may have, or 0: before all of them. */
+/** True for a number that an event of a room can have, and for 0, which is before the first event. */
 export function isSeq(text: string): boolean {
   return /^(0|[1-9]\d{0,18})$/.test(text) && BigInt(text) <= SEQ_MAX;
 }

@@ -1,42 +1,45 @@
-// Server-sent events. Each stream reads the table from its own position, woken by hints and by a poll behind them, and only
-// when its client has taken what was sent before: so none misses an event, and a slow one harms nobody.
+// Server-sent events. Each stream reads the table from its own position, after a notification or at its poll interval,
+// so it misses no event. It reads only when its client has taken the last page, so a slow client delays no other.
 
 import type { Request, Response } from 'express';
-import { listenTo, type ChannelListener } from '../prisma/channel-listener';
-import { NotFound, Transient } from '../prisma/store/db/errors';
-import { ROOMS_CHANNEL } from '../prisma/store/db/notifications';
-import type { Database } from '../prisma/store/db/database';
-import { inStatement } from '../prisma/store/db/sql-errors';
-import type { Reader } from '../prisma/store/db/transaction';
-import type { Caller } from './callers';
-import { isSeq } from './cursors';
-import { Problem } from './problems';
+import { listenTo, type ChannelListener } from '../../prisma/channel-listener';
+import { NotFound, Transient } from '../../prisma/store/db/errors';
+import { ROOMS_CHANNEL } from '../../prisma/store/db/notifications';
+import type { Database } from '../../prisma/store/db/database';
+import { inStatement } from '../../prisma/store/db/sql-errors';
+import type { Reader } from '../../prisma/store/db/transaction';
+import type { Caller } from './caller';
+import { isSeq } from '../schemas/cursors';
+import { Problem } from '../problems';
 
 export interface StreamPage {
   readonly events: readonly { readonly id: string; readonly resource: Record<string, unknown> }[];
-  /** There is more to read at once. */
+  /** True when more events can be read now. */
   readonly more: boolean;
-  /** The place from which the stream goes on, because the one that the client named is not known; else null. */
+  /** The position from which the stream continues, if the position that the client named is unknown; else null. */
   readonly resync: string | null;
 }
 
-/** What a stream sends. It keeps its own position. */
+/** The source of a stream's events. It keeps the stream's position. */
 export interface StreamSource {
-  /** Whether news of a room, or of a company's held actions, are its own. */
+  /** True when the stream has events of this room, or of this company's held actions. */
   concerns(roomOrCompanyId: string): boolean;
-  /** Goes on after the event that a client had last. */
+  /** Sets the position to the event that the client received last. */
   resume(lastEventId: string): void;
-  /** What comes next. Null once the key's holder may not read it any more. */
+  /** Reads the next page. Null when the key may no longer read it. */
   read(reader: Reader, keyId: string): Promise<StreamPage | null>;
 }
 
 export interface StreamSettings {
   readonly streamsPerKey: number;
-  /** How often each stream looks without a hint: how long news can be late, and a revoked key keeps its streams. */
+  /**
+   * How often a stream reads without a notification. Limits how late an event is and how long a revoked key still
+   * streams.
+   */
   readonly pollMs: number;
-  /** How often an idle stream says that it lives: proxies cut what is silent for a minute or so. */
+  /** How often an idle stream sends a comment. Proxies close a connection that is silent for about a minute. */
   readonly heartbeatMs: number;
-  /** How long a client may leave what was sent to it untaken. */
+  /** How long a client may take to read what was sent before its stream is closed. */
   readonly slowMs: number;
 }
 
@@ -48,18 +51,20 @@ export const STREAM_SETTINGS: StreamSettings = {
 };
 
 export interface Streams {
-  /** Serves a stream until either side ends it. @throws Problem, NotFound, before anything was sent */
+  /** Serves a stream until either side ends it. @throws Problem, NotFound before the first byte is sent */
   open(req: Request, res: Response, caller: Caller, source: StreamSource): Promise<void>;
-  /** Ends every stream and takes no more. Idempotent. */
+  /** Ends every stream and refuses new ones. Idempotent. */
   close(): Promise<void>;
 }
 
-/** How soon the browser's EventSource comes back. */
+/** How soon a browser's EventSource reconnects. */
 const RECONNECT_MS = 2_000;
-/** How long a client that has too many streams is asked to wait: as long as one that was closed may still count. */
+/** Retry-After for a key with too many streams: a stream that the client closed may still count for this long. */
 const TOO_MANY_RETRY_SECONDS = 5;
-/** Reads at once, of all streams: news in a room with a thousand readers must not take every connection. */
-const READS_AT_ONCE = 4;
+/**
+ * Concurrent reads of all streams. One event in a room with a thousand readers must not use every database connection.
+ */
+const READ_CONCURRENCY = 4;
 
 interface Stream {
   readonly source: StreamSource;
@@ -67,35 +72,35 @@ interface Stream {
   end(): void;
 }
 
-/** `databaseUrl`: where to listen for hints. Without it, streams only poll. */
+/** `databaseUrl`: the database to listen to for notifications. Without it, streams only poll. */
 export function createStreams(
   { db, databaseUrl, onLost }: { db: Database; databaseUrl?: string; onLost?: (reason: string) => void },
   settings: StreamSettings = STREAM_SETTINGS,
 ): Streams {
   const open = new Set<Stream>();
   const perKey = new Map<string, number>();
-  const inTurn = createTurns(READS_AT_ONCE);
+  const enqueue = createQueue(READ_CONCURRENCY);
   let listener: ChannelListener | undefined;
   let closed = false;
 
-  const onHint = (payload: string | null): void => {
-    const places = payload?.split(',');
+  const onNotification = (payload: string | null): void => {
+    const ids = payload?.split(',');
     for (const stream of open) {
-      if (places === undefined || places.some((place) => stream.source.concerns(place))) stream.wake();
+      if (ids === undefined || ids.some((id) => stream.source.concerns(id))) stream.wake();
     }
   };
 
   const serve = async (req: Request, res: Response, keyId: string, source: StreamSource): Promise<void> => {
     const lastEventId = req.get('last-event-id');
     if (lastEventId !== undefined && lastEventId !== '') source.resume(lastEventId);
-    const read = (): Promise<StreamPage | null> => inTurn(() => inStatement(source.read(db, keyId)));
+    const read = (): Promise<StreamPage | null> => enqueue(() => inStatement(source.read(db, keyId)));
 
-    const news = createSignal();
-    const gone = new AbortController();
-    res.once('close', () => gone.abort());
-    const stream: Stream = { source, wake: () => news.set(), end: () => gone.abort() };
-    gone.signal.addEventListener('abort', () => news.set());
-    // Before the first read: what is said between it and the next must not be lost.
+    const notified = createSignal();
+    const ended = new AbortController();
+    res.once('close', () => ended.abort());
+    const stream: Stream = { source, wake: () => notified.set(), end: () => ended.abort() };
+    ended.signal.addEventListener('abort', () => notified.set());
+    // Registered before the first read, so that no notification between two reads is lost.
     open.add(stream);
     const heartbeat = setInterval(() => {
       if (res.headersSent && !res.writableNeedDrain) res.write(': \n\n');
@@ -105,16 +110,16 @@ export function createStreams(
       if (page === null) throw new NotFound('no such room');
       res.status(200).set({ 'Content-Type': 'text/event-stream; charset=utf-8', 'X-Accel-Buffering': 'no' });
       res.write(`retry: ${RECONNECT_MS}\n\n`);
-      while (!gone.signal.aborted && page !== null) {
-        const taken = await write(res, textOf(page), settings.slowMs, gone.signal);
+      while (!ended.signal.aborted && page !== null) {
+        const taken = await write(res, textOf(page), settings.slowMs, ended.signal);
         if (!taken) {
-          // What it has not taken is held for it in vain: no polite end would reach it.
+          // The client does not read, so a normal end would not reach it and the buffer would stay in memory.
           res.destroy();
           break;
         }
-        if (!page.more) await news.wait(settings.pollMs);
-        if (gone.signal.aborted) break;
-        news.clear();
+        if (!page.more) await notified.wait(settings.pollMs);
+        if (ended.signal.aborted) break;
+        notified.clear();
         page = await readOrWait(read);
       }
     } finally {
@@ -135,7 +140,7 @@ export function createStreams(
       }
       perKey.set(keyId, count + 1);
       if (databaseUrl !== undefined) {
-        listener ??= listenTo(databaseUrl, ROOMS_CHANNEL, onHint, (reason) => onLost?.(reason));
+        listener ??= listenTo(databaseUrl, ROOMS_CHANNEL, onNotification, (reason) => onLost?.(reason));
       }
       try {
         await serve(req, res, keyId, source);
@@ -153,20 +158,20 @@ export function createStreams(
   };
 }
 
-const NOTHING: StreamPage = { events: [], more: false, resync: null };
+const EMPTY_PAGE: StreamPage = { events: [], more: false, resync: null };
 
-/** A stream outlives a database that is away for a moment: it looks again at its next turn. */
+/** Returns an empty page when the database does not answer, so that the stream stays open and reads again later. */
 async function readOrWait(read: () => Promise<StreamPage | null>): Promise<StreamPage | null> {
   try {
     return await read();
   } catch (error) {
-    if (error instanceof Transient) return NOTHING;
+    if (error instanceof Transient) return EMPTY_PAGE;
     throw error;
   }
 }
 
-/** Where a stream goes on, as its own events tell places: a room's as a number, like `seq`; the company's feed as a cursor. */
-function placeOf(id: string): number | string {
+/** The position in a resync block: a number like `seq` for a room, a cursor for a company's feed. */
+function positionOf(id: string): number | string {
   return isSeq(id) ? Number(id) : id;
 }
 
@@ -174,28 +179,28 @@ function textOf(page: StreamPage): string {
   const resync =
     page.resync === null
       ? ''
-      : `id: ${page.resync}\nevent: resync\ndata: ${JSON.stringify({ after: placeOf(page.resync) })}\n\n`;
+      : `id: ${page.resync}\nevent: resync\ndata: ${JSON.stringify({ after: positionOf(page.resync) })}\n\n`;
   return resync + page.events.map(({ id, resource }) => `id: ${id}\ndata: ${JSON.stringify(resource)}\n\n`).join('');
 }
 
-/** Sends text, and waits until the client has taken it. False when it does not, or is gone. */
-function write(res: Response, text: string, withinMs: number, gone: AbortSignal): Promise<boolean> {
+/** Sends text and waits until the client takes it. False when the client does not take it in time or disconnects. */
+function write(res: Response, text: string, withinMs: number, ended: AbortSignal): Promise<boolean> {
   if (text === '' || res.write(text)) return Promise.resolve(true);
   return new Promise((resolve) => {
     const finish = (taken: boolean) => (): void => {
       clearTimeout(timer);
       res.off('drain', drained);
-      gone.removeEventListener('abort', aborted);
+      ended.removeEventListener('abort', aborted);
       resolve(taken);
     };
     const [drained, aborted] = [finish(true), finish(false)];
     const timer = setTimeout(aborted, withinMs);
     res.once('drain', drained);
-    gone.addEventListener('abort', aborted);
+    ended.addEventListener('abort', aborted);
   });
 }
 
-/** Something that may have happened while nobody waited for it. */
+/** A flag that one loop waits for. It stays set when it is set before the wait begins. */
 function createSignal(): { set(): void; clear(): void; wait(atMostMs: number): Promise<void> } {
   let happened = false;
   let wake: (() => void) | undefined;
@@ -221,12 +226,12 @@ function createSignal(): { set(): void; clear(): void; wait(atMostMs: number): P
   };
 }
 
-/** At most `atOnce` of the given work at a time, first come first served. */
-function createTurns(atOnce: number): <T>(work: () => Promise<T>) => Promise<T> {
+/** Runs at most `concurrency` calls at a time, in the order in which they were made. */
+function createQueue(concurrency: number): <T>(work: () => Promise<T>) => Promise<T> {
   const waiting: (() => void)[] = [];
   let running = 0;
   return async (work) => {
-    if (running >= atOnce) await new Promise<void>((resolve) => waiting.push(resolve));
+    if (running >= concurrency) await new Promise<void>((resolve) => waiting.push(resolve));
     else running += 1;
     try {
       return await work();
