@@ -1,5 +1,5 @@
-// Everything that a document names exists: paths, links with anchors, npm scripts, commands of `durable-room`, options and
-// environment variables.
+// Everything that a document names exists: paths, links with anchors, npm scripts, commands of `durable-room`, options,
+// routes, metrics and environment variables.
 
 import { existsSync } from 'node:fs';
 import { join, posix } from 'node:path';
@@ -16,6 +16,7 @@ import {
   ROOT,
   type Document,
 } from '../support/documents';
+import { allRoutes, type ApiDeps } from '../../api/app';
 import { COMMANDS } from '../../worker/cli/commands';
 
 const README_LINES_LIMIT = 150;
@@ -27,6 +28,14 @@ const BUILD_OUTPUTS: readonly string[] = ['dist', 'build', '.durable-room'];
 const topFolders = new Set([...paths].filter((path) => [...paths].some((other) => other.startsWith(`${path}/`))));
 const roots = new Set([...topFolders].filter((path) => !path.includes('/')));
 const { scripts } = JSON.parse(readProjectFile('package.json')) as { scripts: Readonly<Record<string, string>> };
+
+/** `GET /v1/rooms/:id`, and the path alone. Routes are data, so no dependency is needed to list them. */
+const routes = new Set(
+  allRoutes({} as ApiDeps).flatMap((route) => {
+    const path = route.path.replaceAll(/:\w+/g, ':id');
+    return [path, `${route.method.toUpperCase()} ${path}`];
+  }),
+);
 
 const cases = documents.map((document) => [document.path, document] as const);
 
@@ -71,10 +80,29 @@ test('the README links to every document, and the index of the decisions to ever
 describe.each(cases)('%s', (path, { text }) => {
   test('names paths that exist', () => {
     const named = codeSpans(text).flatMap((span) => projectPathOf(span, roots) ?? []);
-    // A bare file name, such as `migrate.js` in the changelog, may be in any folder.
-    const exists = (name: string): boolean =>
-      paths.has(name) || (!name.includes('/') && [...paths].some((each) => posix.basename(each) === name));
-    expect(missing(named, exists)).toEqual([]);
+    expect(missing(named, (name) => paths.has(name) || BUILD_OUTPUTS.includes(name))).toEqual([]);
+  });
+
+  test('names compiled files whose source exists', () => {
+    const code = [...codeSpans(text), ...fencedBlocks(text, '', 'sh', 'json')].join('\n');
+    const named = [...code.matchAll(/\b(?:dist|build)\/([\w/-]+)\.js\b/g)].map(([, name = '']) => `${name}.ts`);
+    expect(missing(named, (name) => paths.has(name))).toEqual([]);
+  });
+
+  test('names routes that the API has', () => {
+    const code = [...codeSpans(text), ...fencedBlocks(text, 'sh')].join('\n');
+    const named = [...code.matchAll(/(?:(GET|POST|PATCH|DELETE) |\$API)(\/v1\/[\w/{}$-]+)/g)].map(
+      ([, method = '', path = '']) => `${method} ${path.replaceAll(/\{\w+\}|\$\w+/g, ':id')}`.trim(),
+    );
+    expect(missing(named, (name) => routes.has(name))).toEqual([]);
+  });
+
+  test('names metrics that exist', () => {
+    const named = codeSpans(text).flatMap((span) => [...span.matchAll(/durable_room_[a-z_]+/g)].map(([name]) => name));
+    const channels = new Set(['durable_room_wakes', 'durable_room_events']);
+    expect(missing(named, (name) => grepFor(name, ...(channels.has(name) ? ['prisma'] : ['worker', 'api'])))).toEqual(
+      [],
+    );
   });
 
   test('links to files and headings that exist', () => {
@@ -88,9 +116,9 @@ describe.each(cases)('%s', (path, { text }) => {
 
   test('names npm scripts, commands and test files that exist', () => {
     const commands = [...codeSpans(text), ...fencedBlocks(text, '', 'sh', 'json')].join('\n');
-    const named = [...commands.matchAll(/\bnpm (?:run (?:--?[\w-]+ )*)?(start|test|[a-z][\w:-]*)/g)]
-      .filter(([whole, name = '']) => whole.startsWith('npm run ') || name === 'start' || name === 'test')
-      .map(([, name = '']) => name);
+    const named = [...commands.matchAll(/\bnpm (run )?(?:--?[\w-]+ )*([a-z][\w:-]*)/g)]
+      .filter(([, run, name = '']) => run !== undefined || name === 'start' || name === 'test')
+      .map(([, , name = '']) => name);
     expect(missing(named, (name) => name in scripts)).toEqual([]);
     const programs = [...commands.matchAll(/(?<!\/)\bdurable-room ([a-z][\w-]*)/g)].map(([, name = '']) => name);
     expect(missing(programs, (name) => COMMANDS.some((command) => command.name === name))).toEqual([]);
