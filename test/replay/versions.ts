@@ -10,7 +10,7 @@ export const HISTORIES = join(__dirname, 'histories');
 /** This code's version, as package.json has it. */
 export const VERSION = (JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')) as { version: string }).version;
 
-/** Every version in CHANGELOG.md. */
-export const VERSIONS = [...readFileSync(join(ROOT, 'CHANGELOG.md'), 'utf8').matchAll(/^## (\d\S*)/gm)].map(
+/** Every released version in CHANGELOG.md: a heading such as `## [0.1.0] - 2026-11-30`. */
+export const VERSIONS = [...readFileSync(join(ROOT, 'CHANGELOG.md'), 'utf8').matchAll(/^## \[(\d[^\]\s]*)\]/gm)].map(
   ([, version = '']) => version,
 );

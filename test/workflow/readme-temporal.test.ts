@@ -1,5 +1,5 @@
-// What the README shows of Temporal's own tools is what they show: its `temporal workflow show` of a run that ended well and
-// of one whose worker was killed, and its list queries, against a real server with Temporal's own CLI.
+// Checks docs/temporal.md against a real server with Temporal's own CLI: `temporal workflow show` of a run that ended well and
+// of a run whose worker was killed, and the list queries.
 
 import { execFile } from 'node:child_process';
 import { readFileSync } from 'node:fs';
@@ -13,7 +13,7 @@ import { endWorkers, forkCrashWorker, forkWorker, workerEnv } from '../support/w
 import { createWorld, type TestAgent, type World } from '../support/world';
 
 const ROOT = join(__dirname, '..', '..');
-const CHAPTER = chapterOf(readFileSync(join(ROOT, 'README.md'), 'utf8'), '## At home in Temporal');
+const DOCUMENT = readFileSync(join(ROOT, 'docs', 'temporal.md'), 'utf8');
 const execute = promisify(execFile);
 
 const WITH_MEMORY = answer.reply({
@@ -29,7 +29,7 @@ interface Run {
 let cli: string;
 let model: ScriptedModel;
 let world: World;
-/** Runs of one room, by what became of them. */
+/** Runs of one room, by their ending. */
 let replied: Run;
 let killed: Run;
 let refused: Run;
@@ -70,7 +70,7 @@ async function runThatWaits(): Promise<Run> {
   return until('the claim', () => world.db.run.findFirst({ where: { messageId } }));
 }
 
-/** A worker that dies inside the second acting step, and another that finds it so. */
+/** A worker dies inside the second acting step, and another worker closes the run. */
 async function killedRun(): Promise<Run> {
   const env = { ...workerEnv(world, `readme-${newId('run')}`), RUN_STEP_TIMEOUT_SECONDS: '2' };
   const dying = forkCrashWorker(env, { points: ['writeMemory:inside'], action: 'kill' });
@@ -95,57 +95,51 @@ async function temporal(...args: string[]): Promise<string> {
 const shown = ({ workflowId }: Run): Promise<string> =>
   temporal('workflow', 'show', '--detailed', '--workflow-id', workflowId);
 
-function chapterOf(readme: string, heading: string): string {
-  const from = readme.indexOf(`\n${heading}\n`);
-  const to = readme.indexOf('\n## ', from + heading.length);
-  return from < 0 ? '' : readme.slice(from, to < 0 ? undefined : to);
-}
-
-/** The lines of every fenced block that holds this text. */
+/** The lines of every fenced block of the document that contains this text. */
 function blocksWith(text: string): string[][] {
-  const blocks = CHAPTER.split('```').filter((_, index) => index % 2 === 1);
+  const blocks = DOCUMENT.split('```').filter((_, index) => index % 2 === 1);
   return blocks.filter((block) => block.includes(text)).map((block) => block.trim().split('\n'));
 }
 
-/** A line as it is but for what every run has of its own: ids, times, numbers of events, and how wide columns are. */
+/** The line without what differs between runs: ids, times, event numbers and the width of columns. */
 function withoutIds(line: string): string {
   return (
     line
       .replaceAll(/\b(room|run|msg|agent|wake|co|mem)_[0-9a-z]{26}/g, '$1_…')
       .replaceAll(/\d{4}-\d\d-\d\dT[\d:.]+Z/g, 'TIME')
       .replaceAll(/"?[0-9a-f]{64}"?/g, 'SHA256')
-      // The second worker may find a workflow task that waits for the first, which adds events.
+      // The second worker may find a workflow task that waits for the first worker, which adds events.
       .replace(/^(-+) \[\d+\]/, '$1 [n]')
       .replaceAll(/\s+/g, ' ')
       .trim()
   );
 }
 
-/** Fails unless every line shown in the README, but the command and `…`, is a line of the output, in this order. */
-function expectShows(readme: readonly string[], output: string): void {
+/** Fails unless every line of the block, except the command and `…`, is a line of the output, in this order. */
+function expectShows(block: readonly string[], output: string): void {
   const lines = output.split('\n').map(withoutIds);
   let from = 0;
-  for (const line of readme.filter((each) => !/^\s*(…|\$ .*)\s*$/.test(each))) {
+  for (const line of block.filter((each) => !/^\s*(…|\$ .*)\s*$/.test(each))) {
     const wanted = withoutIds(line);
     const at = lines.findIndex((each, index) => index >= from && each === wanted);
-    if (at < 0) throw new Error(`the README shows\n  ${wanted}\nwhich is not in the rest of\n${lines.join('\n')}`);
+    if (at < 0) throw new Error(`the document shows\n  ${wanted}\nwhich is not in the rest of\n${lines.join('\n')}`);
     from = at + 1;
   }
 }
 
-test('`temporal workflow show` of a run that ended well, as the README shows it', async () => {
+test('`temporal workflow show` of a run that ended well prints what docs/temporal.md shows', async () => {
   const [block] = blocksWith('"ending":"replied"');
   expect(block?.length).toBeGreaterThan(5);
   expectShows(block ?? [], await shown(replied));
 });
 
-test('`temporal workflow show` of a run whose worker was killed, as the README shows it', async () => {
+test('`temporal workflow show` of a run whose worker was killed prints what docs/temporal.md shows', async () => {
   const [block] = blocksWith('"ending":"partial"');
   expect(block?.length).toBeGreaterThan(5);
   expectShows(block ?? [], await shown(killed));
 });
 
-test("the Web UI's page of a run: its summary, each activity's, and where the run stands now", async () => {
+test("the Web UI's page of a run has its summary, the summary of each activity, and the current details", async () => {
   const handle = worker.client.workflow.getHandle(replied.workflowId);
   expect(await (await handle.describe()).staticSummary()).toMatch(/^wake wake_/);
   const metadata = await handle.query<{ currentDetails: string }>('__temporal_workflow_metadata');
@@ -158,13 +152,13 @@ test("the Web UI's page of a run: its summary, each activity's, and where the ru
   expect(summaries).toEqual(['"claim"', '"model call"', '"reply"']);
 });
 
-test('a block that shows what is not there is found', async () => {
+test('a block with a line that the output lacks is an error', async () => {
   await expect(async () => expectShows(['1 TIME WorkflowExecutionFailed'], await shown(replied))).rejects.toThrow(
     /which is not in/,
   );
 });
 
-/** The queries of the README, and which of the runs each finds. */
+/** A part of each list query in the document, and the runs that the query finds. */
 const QUERIES: readonly (readonly [string, () => Run[]])[] = [
   ["RunEnding NOT IN ('replied','silent')", () => [killed, refused, terminated]],
   ["ExecutionStatus='Running'", () => [open]],
@@ -172,8 +166,8 @@ const QUERIES: readonly (readonly [string, () => Run[]])[] = [
   ["AgentId='agent_…'", () => [replied, killed]],
 ];
 
-test.each(QUERIES)("the README's list query with %s finds those runs and no others", async (part, expected) => {
-  const commands = CHAPTER.split('\n').filter(
+test.each(QUERIES)('the list query with %s finds those runs and no others', async (part, expected) => {
+  const commands = DOCUMENT.split('\n').filter(
     (line) => line.startsWith('temporal workflow list') && line.includes(part),
   );
   expect(commands).toHaveLength(1);
@@ -196,7 +190,7 @@ test.each(QUERIES)("the README's list query with %s finds those runs and no othe
   });
 });
 
-test('every list query in the README is one of these', () => {
-  const commands = CHAPTER.split('\n').filter((line) => line.startsWith('temporal workflow list'));
+test('every list query in docs/temporal.md is one of these', () => {
+  const commands = DOCUMENT.split('\n').filter((line) => line.startsWith('temporal workflow list'));
   expect(commands).toHaveLength(QUERIES.length);
 });
