@@ -2,7 +2,7 @@
 // key; nothing here reads or writes a room in any other way.
 
 import type { Express, RequestHandler } from 'express';
-import { inProcessDoors } from '../mcp/in-process-door';
+import { createInProcessTransports } from '../mcp/in-process-transport';
 import type { ApiDeps } from '../route';
 import { allAssets } from './assets';
 import { answerFailures, answerUnknownPage } from './failures';
@@ -33,7 +33,7 @@ const KEPT_FOR_EVER = 'public, max-age=31536000, immutable';
 
 export function mountConsole(app: Express, deps: ApiDeps): void {
   const { db, secretBox, log, temporalUi = null } = deps;
-  const visits: ConsoleDeps = { db, secretBox, log, temporalUi, doorFor: inProcessDoors(app) };
+  const visits: ConsoleDeps = { db, secretBox, log, temporalUi, transportFor: createInProcessTransports(app) };
 
   app.use(CONSOLE, (_req, res, next) => {
     // The origin of a form is only told to a site that its pages may name.

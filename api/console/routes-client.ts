@@ -1,6 +1,6 @@
 // How the console reads and writes: by the API's own routes, in this process, with the key of the person who is signed in.
 
-import type { Door, DoorAnswer } from '../mcp/door';
+import type { ApiTransport, ApiResponse } from '../mcp/api-transport';
 
 type Query = Readonly<Record<string, string | number | undefined>>;
 
@@ -19,7 +19,7 @@ export class Refused extends Error {
   readonly problem: ShownProblem;
   readonly retryAfterSeconds: number | null;
 
-  constructor({ status, body, retryAfterSeconds }: DoorAnswer) {
+  constructor({ status, body, retryAfterSeconds }: ApiResponse) {
     const problem = body as ShownProblem;
     super(problem.detail);
     this.status = status;
@@ -44,9 +44,9 @@ export interface RoutesClient {
   post<T>(path: string, body: unknown, idempotencyKey: string | undefined): Promise<T>;
 }
 
-export function routesClient(door: Door): RoutesClient {
+export function routesClient(transport: ApiTransport): RoutesClient {
   const get = async <T>(path: string, query: Query = {}): Promise<T> =>
-    bodyOf(await door({ method: 'GET', path, query })) as T;
+    bodyOf(await transport({ method: 'GET', path, query })) as T;
   return {
     get,
     find: async <T>(path: string, query?: Query) => {
@@ -59,11 +59,11 @@ export function routesClient(door: Door): RoutesClient {
     },
     list: async <T>(path: string, query?: Query) => (await get<Page<T>>(path, query)).data,
     post: async <T>(path: string, body: unknown, idempotencyKey: string | undefined) =>
-      bodyOf(await door({ method: 'POST', path, body, idempotencyKey })) as T,
+      bodyOf(await transport({ method: 'POST', path, body, idempotencyKey })) as T,
   };
 }
 
-function bodyOf(answer: DoorAnswer): unknown {
+function bodyOf(answer: ApiResponse): unknown {
   if (answer.status >= 300) throw new Refused(answer);
   return answer.body;
 }

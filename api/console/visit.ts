@@ -5,7 +5,7 @@ import express, { type Request, type RequestHandler, type Response } from 'expre
 import type { Logger } from 'pino';
 import type { SecretBox } from '../../workflows/policy/secret-box';
 import type { Db } from '../../prisma/store/db/transaction';
-import type { Door } from '../mcp/door';
+import type { ApiTransport } from '../mcp/api-transport';
 import { localsOf } from '../middleware/request-log';
 import { Problem } from '../problems';
 import type { Page } from './page';
@@ -21,7 +21,7 @@ export interface ConsoleDeps {
   readonly log: Logger;
   /** Of the Temporal Web UI, for links to a run. */
   readonly temporalUi: { readonly url: string; readonly namespace: string } | null;
-  readonly doorFor: (origin: { authorization: string; requestId: string }) => Door;
+  readonly transportFor: (origin: { authorization: string; requestId: string }) => ApiTransport;
 }
 
 export interface Visit {
@@ -104,10 +104,10 @@ export function assertOwnForm(req: Request, session: { readonly key: string | nu
 
 function visitOf(deps: ConsoleDeps, req: Request, res: Response, who: SignedIn): Visit {
   localsOf(res).keyId = who.person.keyId;
-  const door = deps.doorFor({ authorization: `Bearer ${who.key}`, requestId: localsOf(res).requestId });
+  const transport = deps.transportFor({ authorization: `Bearer ${who.key}`, requestId: localsOf(res).requestId });
   return {
     who,
-    api: routesClient(door),
+    api: routesClient(transport),
     id: (name) => encodeURIComponent(String(req.params[name])),
     query: new URL(req.originalUrl, 'http://console').searchParams,
     form: formOf(req),
