@@ -1,10 +1,10 @@
-// How the console reads and writes: by the API's own routes, in this process, with the key of the person who is signed in.
+// Calls the API's routes in this process, with the key of the person who is signed in.
 
 import type { ApiTransport, ApiResponse } from '../mcp/api-transport';
 
 type Query = Readonly<Record<string, string | number | undefined>>;
 
-/** A problem document, as far as a page shows it. */
+/** The fields of a problem document that a page shows. */
 export interface ShownProblem {
   readonly code: string;
   readonly title: string;
@@ -12,7 +12,7 @@ export interface ShownProblem {
   readonly pointer?: string;
 }
 
-/** The API said no. */
+/** The API answered with a problem. */
 export class Refused extends Error {
   override readonly name = 'Refused';
   readonly status: number;
@@ -36,9 +36,9 @@ export interface Page<T> {
 export interface RoutesClient {
   /** @throws Refused */
   get<T>(path: string, query?: Query): Promise<T>;
-  /** As `get`; null where the person may not know of it. */
+  /** As `get`, but null instead of a 404. */
   find<T>(path: string, query?: Query): Promise<T | null>;
-  /** Of a list, up to a page of it. */
+  /** The first page of a list. */
   list<T>(path: string, query?: Query): Promise<readonly T[]>;
   /** @throws Refused */
   post<T>(path: string, body: unknown, idempotencyKey: string | undefined): Promise<T>;
