@@ -1,5 +1,5 @@
-// The console's style sheet and script: files beside this code, read once, and named by what they hold so that browsers may
-// keep them.
+// The console's style sheet, script and icon. Each file is read once, and its path contains a hash of its content, so that
+// browsers can cache it without limit.
 
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
@@ -19,14 +19,14 @@ export interface Asset {
   readonly path: string;
 }
 
-/** Beside this module: `npm run build` copies the files into dist. */
+/** `npm run build` copies the files into dist, beside the compiled module. */
 const FOLDER = join(__dirname, 'assets');
 
 const assets = new Map<AssetName, Asset>();
 
 function assetOf(name: AssetName): Asset {
-  const known = assets.get(name);
-  if (known !== undefined) return known;
+  const cached = assets.get(name);
+  if (cached !== undefined) return cached;
   const bytes = readFileSync(join(FOLDER, name));
   const hash = createHash('sha256').update(bytes).digest('base64url').slice(0, 16);
   const asset = { type: TYPES[name], bytes, path: `${CONSOLE}/assets/${hash}/${name}` };
@@ -34,12 +34,12 @@ function assetOf(name: AssetName): Asset {
   return asset;
 }
 
-/** What a page refers to. */
+/** The path under which pages link to the asset. */
 export function assetPath(name: AssetName): string {
   return assetOf(name).path;
 }
 
-/** Every asset, to be served. */
+/** All assets, for the routes that serve them. */
 export function allAssets(): readonly Asset[] {
   return (Object.keys(TYPES) as AssetName[]).map(assetOf);
 }

@@ -1,12 +1,13 @@
-// Days as stacked bars. The numbers themselves are in the table beside the picture.
+// A chart with one stacked bar per day. The table below it shows the same numbers.
 
 export interface Series {
   readonly name: string;
-  /** One a day. */
+  /** One value per day. */
   readonly values: readonly number[];
 }
 
 const [WIDTH, HEIGHT, LEFT, BOTTOM, TOP, LEGEND] = [900, 240, 70, 30, 16, 22] as const;
+/** The number of bar colours in console.css. */
 const TONES = 5;
 const LEGEND_COLUMN = 150;
 
@@ -20,14 +21,14 @@ export function StackedBars({
   series: readonly Series[];
 }) {
   const sums = days.map((_, i) => series.reduce((sum, { values }) => sum + (values[i] ?? 0), 0));
-  const most = Math.max(...sums, 0);
+  const highest = Math.max(...sums, 0);
   const columns = Math.floor((WIDTH - LEFT) / LEGEND_COLUMN);
   const legendHeight = Math.ceil(series.length / columns) * LEGEND;
-  const space = HEIGHT - TOP - BOTTOM;
+  const plotHeight = HEIGHT - TOP - BOTTOM;
   const step = (WIDTH - LEFT) / days.length;
-  const y = (value: number): number => TOP + space - (most === 0 ? 0 : (value / most) * space);
+  const y = (value: number): number => TOP + plotHeight - (highest === 0 ? 0 : (value / highest) * plotHeight);
   return (
-    <div class="scroll" role="region" aria-label={`${title} as a picture`} tabindex={0}>
+    <div class="scroll" role="region" aria-label={`${title}: chart`} tabindex={0}>
       <svg
         class="picture"
         viewBox={`0 0 ${WIDTH} ${HEIGHT + legendHeight}`}
@@ -35,9 +36,9 @@ export function StackedBars({
         aria-label={`${title}: stacked bars of ${days.length} days. The table below has the numbers.`}
       >
         <line class="rule" x1={LEFT} x2={WIDTH} y1={y(0)} y2={y(0)} />
-        <line class="rule" x1={LEFT} x2={WIDTH} y1={y(most)} y2={y(most)} />
-        <text class="soft end" x={LEFT - 8} y={y(most) + 4}>
-          {most}
+        <line class="rule" x1={LEFT} x2={WIDTH} y1={y(highest)} y2={y(highest)} />
+        <text class="soft end" x={LEFT - 8} y={y(highest) + 4}>
+          {highest}
         </text>
         <text class="soft end" x={LEFT - 8} y={y(0) + 4}>
           0

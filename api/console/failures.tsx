@@ -1,4 +1,4 @@
-// What a page says when it can't do what was asked: in the API's words where the API said no, in ours where we failed.
+// The error page: it shows the API's problem, or a general message after a bug.
 
 import type { ErrorRequestHandler, Request, RequestHandler } from 'express';
 import { localsOf } from '../middleware/request-log';
@@ -14,22 +14,22 @@ export const answerUnknownPage: RequestHandler = () => {
   throw new Problem('not_found', 'there is no page at this address');
 };
 
-/** Answers with a page whatever went wrong on the way to one. */
+/** Answers every error with an error page or a redirect to the sign-in page. */
 export function answerFailures(deps: ConsoleDeps): ErrorRequestHandler {
   return async (error: unknown, req, res, next) => {
     if (res.headersSent) return next(error);
     if (error instanceof NotSignedIn) return sendToSignIn(req, res, error.why);
     const refused = refusalOf(error);
-    // Its key was revoked between two requests of one page.
+    // The key was revoked between two requests of one page.
     if (refused?.status === 401) return sendToSignIn(req, res, refused.problem.detail);
     const { requestId } = localsOf(res);
     if (refused === null) deps.log.error({ err: loggable(error), request: requestId }, 'a page failed');
-    send(res, await whoeverIs(deps, req), failurePage(refused, req, requestId));
+    send(res, await findSignedIn(deps, req), failurePage(refused, req, requestId));
   };
 }
 
-/** Who is signed in, if that can still be said. */
-async function whoeverIs(deps: ConsoleDeps, req: Request): Promise<SignedIn | null> {
+/** The person who is signed in, or null, also if the lookup fails. */
+async function findSignedIn(deps: ConsoleDeps, req: Request): Promise<SignedIn | null> {
   try {
     return await signedIn(deps, req);
   } catch {
@@ -55,25 +55,27 @@ function refusalOf(error: unknown): Refusal | null {
   };
 }
 
-/** A sentence more than the problem itself has, by what the reader can do about it. */
+/** By status, what the reader can do about the problem. */
 const ADVICE: Readonly<Record<number, string>> = {
-  403: 'Ask an admin of your company if you should be able to do this.',
-  404: 'It may have been in a room that your company has left, or the address may be mistyped.',
-  409: 'Somebody else may have changed it meanwhile. Look at it again before you go on.',
-  410: 'Nothing was done.',
-  429: 'You, or something else with your key, asked for very much at once.',
-  503: 'Nothing is lost. Try again in a moment.',
+  403: 'If you need this permission, ask an admin of your company.',
+  404: 'Check the address. Your company may have left the room.',
+  409: 'It may have changed in the meantime. Reload it before you try again.',
+  410: 'Your request changed nothing.',
+  429: 'Too many requests were made with your key.',
+  503: 'No data was lost. Try again in a moment.',
 };
+
+const TITLES: Readonly<Record<number, string>> = { 404: 'Not found', 429: 'Too many requests' };
 
 function failurePage(refused: Refusal | null, req: Request, requestId: string): Page {
   const status = refused?.status ?? 500;
   const problem = refused?.problem ?? {
-    title: 'Something went wrong on our side',
-    detail: 'The page could not be made.',
+    title: 'Internal error',
+    detail: 'The page could not be loaded.',
   };
   const wait = refused?.retryAfterSeconds ?? null;
   return {
-    title: status === 404 ? 'Nothing here' : 'This did not work',
+    title: TITLES[status] ?? 'Request failed',
     status,
     body: (
       <>
@@ -81,7 +83,7 @@ function failurePage(refused: Refusal | null, req: Request, requestId: string): 
         {ADVICE[status] !== undefined && <p>{ADVICE[status]}</p>}
         {wait !== null && <p>Try again in {wait} seconds.</p>}
         <p>
-          {req.method === 'GET' ? 'Reload the page to try again, or go' : 'Go back to what you wrote, or go'}{' '}
+          {req.method === 'GET' ? 'Reload the page to try again, or go' : 'Go back to the form, or go'}{' '}
           <a href={PATHS.rooms}>to your rooms</a>.
         </p>
         <p class="hint">

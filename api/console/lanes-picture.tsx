@@ -1,18 +1,18 @@
-// A run's lanes as a picture. What it shows is also in the table beside it, which is what a screen reader reads.
+// Draws a run's lanes as SVG. The table below it has the same entries, for screen readers.
 
 import { LANES, layLanes, type Lane, type Mark } from './lanes';
 import type { Timeline } from './resources';
 
 const [WIDTH, LEFT, RIGHT, TOP, ROW, BAR] = [1000, 150, 45, 30, 34, 12] as const;
-/** Spans of one lane that overlap are drawn below each other, this many deep. */
-const DEPTH = 3;
+/** How many overlapping spans of one lane are drawn below each other. */
+const MAX_DEPTH = 3;
 const TICKS = 6;
 
 export function LanesPicture({ timeline }: { timeline: Timeline }) {
   if (timeline.data.length === 0) return null;
-  const { marks, place, from } = layLanes(timeline, timeline.state === 'open' ? Date.now() : undefined);
+  const { marks, positionOf, from } = layLanes(timeline, timeline.state === 'open' ? Date.now() : undefined);
   const used = LANES.filter((lane) => lane !== 'other executions' || marks.some((mark) => mark.lane === lane));
-  const x = (at: number): number => Math.round(LEFT + place(at) * (WIDTH - LEFT - RIGHT));
+  const x = (at: number): number => Math.round(LEFT + positionOf(at) * (WIDTH - LEFT - RIGHT));
   const depths = depthsOf(marks, x);
   const heights = used.map(
     (lane) => ROW + BAR * Math.max(0, ...marks.map((m) => (m.lane === lane ? (depths.get(m) ?? 0) : 0))),
@@ -26,8 +26,8 @@ export function LanesPicture({ timeline }: { timeline: Timeline }) {
   const ticks = ticksOf(timeline, x);
   return (
     <div class="scroll" role="region" aria-label="The run as lanes" tabindex={0}>
-      <svg class="picture" viewBox={`0 0 ${WIDTH} ${height + 10}`} role="img" aria-label={spoken(marks, used)}>
-        {ticks.map(({ at, place: left }) => (
+      <svg class="picture" viewBox={`0 0 ${WIDTH} ${height + 10}`} role="img" aria-label={labelOf(marks, used)}>
+        {ticks.map(({ at, x: left }) => (
           <>
             <line class="rule" x1={left} x2={left} y1={TOP - 8} y2={height} />
             <text class="soft middle" x={left} y={TOP - 14}>
@@ -56,15 +56,15 @@ function MarkShape({ mark, x, y }: { mark: Mark; x: (at: number) => number; y: n
   if (mark.to === null) {
     return (
       <circle class={`point ${mark.tone}`} cx={left} cy={y + BAR / 2} r={5}>
-        <title>{mark.says}</title>
+        <title>{mark.label}</title>
       </circle>
     );
   }
   const right = Math.max(x(mark.to), left + 3);
-  // What went wrong is told apart by more than its colour: it ends in a cross.
+  // A failure is marked by a cross as well as by its colour.
   return (
     <g>
-      <title>{mark.says}</title>
+      <title>{mark.label}</title>
       <rect class={`span ${mark.tone}`} x={left} y={y} width={right - left} height={BAR} rx={2} />
       {mark.tone === 'bad' && (
         <>
@@ -83,7 +83,7 @@ function depthsOf(marks: readonly Mark[], x: (at: number) => number): Map<Mark, 
       for (let depth = 0; ; depth += 1) {
         const key = `${mark.lane} ${depth}`;
         const free = (ends.get(key) ?? -1) <= x(mark.from);
-        if (!free && depth + 1 < DEPTH) continue;
+        if (!free && depth + 1 < MAX_DEPTH) continue;
         ends.set(key, mark.to === null ? x(mark.from) + 8 : x(mark.to) + 2);
         return [mark, depth];
       }
@@ -91,18 +91,18 @@ function depthsOf(marks: readonly Mark[], x: (at: number) => number): Map<Mark, 
   );
 }
 
-/** A few times that are far enough apart to be read. */
-function ticksOf(timeline: Timeline, x: (at: number) => number): { at: number; place: number }[] {
+/** Times for the axis, far enough apart to be readable. */
+function ticksOf(timeline: Timeline, x: (at: number) => number): { at: number; x: number }[] {
   const apart = (WIDTH - LEFT - RIGHT) / TICKS;
-  const ticks: { at: number; place: number }[] = [];
+  const ticks: { at: number; x: number }[] = [];
   for (const at of timeline.data.map((entry) => Date.parse(entry.at))) {
     const last = ticks.at(-1);
-    if (last === undefined || x(at) - last.place >= apart) ticks.push({ at, place: x(at) });
+    if (last === undefined || x(at) - last.x >= apart) ticks.push({ at, x: x(at) });
   }
   return ticks;
 }
 
-/** Time since the beginning, as short as a person says it. */
+/** Time since the start of the run, in its largest useful unit. */
 export function elapsed(ms: number): string {
   if (ms < 1_000) return `+${ms} ms`;
   if (ms < 120_000) return `+${(ms / 1_000).toFixed(1)} s`;
@@ -110,11 +110,11 @@ export function elapsed(ms: number): string {
   return `+${(ms / 3_600_000).toFixed(1)} h`;
 }
 
-function spoken(marks: readonly Mark[], used: readonly Lane[]): string {
+function labelOf(marks: readonly Mark[], used: readonly Lane[]): string {
   const counts = used.map((lane) => {
     const own = marks.filter((mark) => mark.lane === lane);
-    const wrong = own.filter((mark) => mark.tone === 'bad').length;
-    return `${lane}: ${own.length}${wrong === 0 ? '' : `, ${wrong} of them ended badly`}`;
+    const failed = own.filter((mark) => mark.tone === 'bad').length;
+    return `${lane}: ${own.length}${failed === 0 ? '' : `, ${failed} failed`}`;
   });
-  return `The run in ${used.length} lanes. ${counts.join('; ')}. The table below tells each in words.`;
+  return `The run in ${used.length} lanes. ${counts.join('; ')}. The table below has each entry.`;
 }

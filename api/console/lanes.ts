@@ -1,7 +1,7 @@
-// A run's timeline as lanes: which entry stands in which lane, what belongs together as one span, and where on the line it
-// is drawn. Pure; the picture is `lanes-picture.tsx`'.
+// Arranges a run's timeline in lanes: the lane of each entry, the entries that form one span, and their positions on the time
+// axis. Pure; `lanes-picture.tsx` draws the result.
 //
-// Gaps are drawn by their order of magnitude: a retry after two seconds and a wait of three days are both to be seen.
+// Gaps have a logarithmic scale, so that a retry after two seconds and a wait of three days are both visible.
 
 import type { Timeline } from './resources';
 
@@ -19,66 +19,66 @@ export type Lane = (typeof LANES)[number];
 
 export type Tone = 'plain' | 'good' | 'bad' | 'waiting';
 
-/** Something drawn: a moment, or a span of time. */
+/** A point in time or a span of time. */
 export interface Mark {
   readonly lane: Lane;
   readonly tone: Tone;
-  /** Milliseconds since 1970; `to` null: a moment. */
+  /** Milliseconds since 1970. `to` is null for a point in time. */
   readonly from: number;
   readonly to: number | null;
-  readonly says: string;
-  /** It was still going on when the timeline was read. */
+  readonly label: string;
+  /** The span had no end when the timeline was read. */
   readonly open: boolean;
 }
 
 export interface Lanes {
   readonly marks: readonly Mark[];
-  /** From 0 to 1: where a time stands on the line. */
-  readonly place: (at: number) => number;
+  /** The position of a time on the axis, from 0 to 1. */
+  readonly positionOf: (at: number) => number;
   readonly from: number;
   readonly to: number;
 }
 
-/** Entries that begin and end something, by what they belong to. */
-interface Opened {
+/** A span whose end has not been found yet. */
+interface OpenSpan {
   readonly lane: Lane;
   readonly from: number;
   readonly tone: Tone;
-  readonly says: string;
+  readonly label: string;
 }
 
-/** `now`: what is still open reaches to it; where it is left out, to the newest entry. */
+/** Open spans end at `now`, or at the newest entry if `now` is absent. */
 export function layLanes(timeline: Pick<Timeline, 'data' | 'state'>, now?: number): Lanes {
   const marks: Mark[] = [];
-  const opened = new Map<string, Opened>();
-  const close = (key: string, to: number, ended: { tone: Tone; says: string }): boolean => {
+  const opened = new Map<string, OpenSpan>();
+  const close = (key: string, to: number, ended: { tone: Tone; label: string }): boolean => {
     const begun = opened.get(key);
     if (begun === undefined) return false;
     opened.delete(key);
-    marks.push({ ...begun, ...ended, says: `${begun.says}; ${ended.says}`, to, open: false });
+    marks.push({ ...begun, ...ended, label: `${begun.label}; ${ended.label}`, to, open: false });
     return true;
   };
   for (const entry of timeline.data) {
     const at = Date.parse(entry.at);
-    const says = entry.says;
+    const label = entry.says;
     const move = moveOf(entry);
     switch (move.kind) {
       case 'moment':
-        marks.push({ lane: move.lane, tone: move.tone, from: at, to: null, says, open: false });
+        marks.push({ lane: move.lane, tone: move.tone, from: at, to: null, label, open: false });
         break;
       case 'begins':
-        close(move.key, at, { tone: 'waiting', says: 'then anew' });
-        opened.set(move.key, { lane: move.lane, from: at, tone: move.tone, says });
+        close(move.key, at, { tone: 'waiting', label: 'then again' });
+        opened.set(move.key, { lane: move.lane, from: at, tone: move.tone, label });
         break;
       case 'ends':
-        if (!close(move.key, at, { tone: move.tone, says })) {
-          marks.push({ lane: move.lane, tone: move.tone, from: at, to: null, says, open: false });
+        if (!close(move.key, at, { tone: move.tone, label })) {
+          marks.push({ lane: move.lane, tone: move.tone, from: at, to: null, label, open: false });
         }
         break;
-      case 'goes_on':
-        close(move.key, at, { tone: 'waiting', says });
-        close(move.next, at, { tone: 'waiting', says: 'then anew' });
-        opened.set(move.next, { lane: move.lane, from: at, tone: move.tone, says });
+      case 'continues':
+        close(move.key, at, { tone: 'waiting', label });
+        close(move.next, at, { tone: 'waiting', label: 'then again' });
+        opened.set(move.next, { lane: move.lane, from: at, tone: move.tone, label });
         break;
     }
   }
@@ -87,16 +87,22 @@ export function layLanes(timeline: Pick<Timeline, 'data' | 'state'>, now?: numbe
   for (const begun of opened.values()) {
     marks.push({ ...begun, tone: 'waiting', to: timeline.state === 'open' ? to : begun.from, open: true });
   }
-  return { marks: marks.sort((a, b) => a.from - b.from), place: scaleOf(times), from, to };
+  return { marks: marks.sort((a, b) => a.from - b.from), positionOf: scaleOf(times), from, to };
 }
 
 type Move =
   | { readonly kind: 'moment'; readonly lane: Lane; readonly tone: Tone }
   | { readonly kind: 'begins' | 'ends'; readonly lane: Lane; readonly tone: Tone; readonly key: string }
-  /** One span ends and the next begins: an attempt was waited for, and is made. */
-  | { readonly kind: 'goes_on'; readonly lane: Lane; readonly tone: Tone; readonly key: string; readonly next: string };
+  /** One span ends and the next begins: the wait for an attempt ends when the attempt starts. */
+  | {
+      readonly kind: 'continues';
+      readonly lane: Lane;
+      readonly tone: Tone;
+      readonly key: string;
+      readonly next: string;
+    };
 
-/** In which lane an entry stands, for the table beside the picture. */
+/** The lane of an entry, for the table below the chart. */
 export function laneOf(entry: Entry): Lane {
   return moveOf(entry).lane;
 }
@@ -143,18 +149,18 @@ function moveOf({ kind, facts }: Entry): Move {
 /** An event of Temporal's history. */
 function historyMove(type: string, activity: string): Move {
   const lane = 'attempts';
-  const [asked, made] = [`scheduled ${activity}`, `started ${activity}`];
+  const [scheduled, started] = [`scheduled ${activity}`, `started ${activity}`];
   switch (type) {
     case 'activityTaskScheduled':
-      return { kind: 'begins', lane: 'waits', tone: 'waiting', key: asked };
+      return { kind: 'begins', lane: 'waits', tone: 'waiting', key: scheduled };
     case 'activityTaskStarted':
-      return { kind: 'goes_on', lane, tone: 'plain', key: asked, next: made };
+      return { kind: 'continues', lane, tone: 'plain', key: scheduled, next: started };
     case 'activityTaskCompleted':
-      return { kind: 'ends', lane, tone: 'good', key: made };
+      return { kind: 'ends', lane, tone: 'good', key: started };
     case 'activityTaskFailed':
     case 'activityTaskTimedOut':
     case 'activityTaskCanceled':
-      return { kind: 'ends', lane, tone: 'bad', key: made };
+      return { kind: 'ends', lane, tone: 'bad', key: started };
     case 'timerStarted':
     case 'timerFired':
     case 'timerCanceled':
@@ -175,22 +181,22 @@ function historyMove(type: string, activity: string): Move {
 
 const ENDED_WELL = new Set(['replied', 'silent']);
 
-/** So that two moments at once are still apart, and a gap ten times as long is a step further. */
+/** Keeps simultaneous points apart. A gap that is ten times as long is about one unit wider. */
 const LEAST_GAP = 0.35;
 const GAP_UNIT_MS = 20;
 
 function scaleOf(times: readonly number[]): (at: number) => number {
   const known = [...new Set(times)].sort((a, b) => a - b);
-  const places: number[] = [];
+  const positions: number[] = [];
   let sum = 0;
   known.forEach((at, i) => {
     const before = known[i - 1];
     if (before !== undefined) sum += LEAST_GAP + Math.log10(1 + (at - before) / GAP_UNIT_MS);
-    places.push(sum);
+    positions.push(sum);
   });
   return (at) => {
     const next = known.findIndex((time) => time >= at);
     if (sum === 0) return 0;
-    return (next < 0 ? sum : (places[next] ?? 0)) / sum;
+    return (next < 0 ? sum : (positions[next] ?? 0)) / sum;
   };
 }

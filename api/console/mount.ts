@@ -1,8 +1,8 @@
-// The console: a few pages for people, at /console. Every page is made of what the API's own routes answer to the person's
-// key; nothing here reads or writes a room in any other way.
+// The console: web pages for people, at /console. Every page reads and writes rooms only through the API's own routes, with
+// the person's key.
 
 import type { Express, RequestHandler } from 'express';
-import { inProcessDoors } from '../mcp/in-process-door';
+import { createInProcessTransports } from '../mcp/in-process-transport';
 import type { ApiDeps } from '../route';
 import { allAssets } from './assets';
 import { answerFailures, answerUnknownPage } from './failures';
@@ -16,8 +16,8 @@ import { mountSignIn } from './pages/sign-in';
 import { mountUsage } from './pages/usage';
 import { signedIn, type ConsoleDeps } from './visit';
 
-/** Nothing but our own style sheet, script, pictures and connections; no inline code, no frame around us. */
-const POLICY = [
+/** Allows only the console's own style sheet, script, images and connections; no inline code and no framing. */
+const CONTENT_SECURITY_POLICY = [
   "default-src 'none'",
   "script-src 'self'",
   "style-src 'self'",
@@ -28,59 +28,59 @@ const POLICY = [
   "frame-ancestors 'none'",
 ].join('; ');
 
-/** The name in the address says what is in it. */
-const KEPT_FOR_EVER = 'public, max-age=31536000, immutable';
+/** The path of an asset contains a hash of its content. */
+const CACHE_FOR_EVER = 'public, max-age=31536000, immutable';
 
 export function mountConsole(app: Express, deps: ApiDeps): void {
   const { db, secretBox, log, temporalUi = null } = deps;
-  const visits: ConsoleDeps = { db, secretBox, log, temporalUi, doorFor: inProcessDoors(app) };
+  const consoleDeps: ConsoleDeps = { db, secretBox, log, temporalUi, transportFor: createInProcessTransports(app) };
 
   app.use(CONSOLE, (_req, res, next) => {
-    // The origin of a form is only told to a site that its pages may name.
-    res.set({ 'Content-Security-Policy': POLICY, 'Referrer-Policy': 'same-origin' });
+    // Browsers send the real origin of a form only with a referrer policy that allows it.
+    res.set({ 'Content-Security-Policy': CONTENT_SECURITY_POLICY, 'Referrer-Policy': 'same-origin' });
     next();
   });
   for (const { path, type, bytes } of allAssets()) {
-    app.get(path, (_req, res) => void res.set('Cache-Control', KEPT_FOR_EVER).type(type).send(bytes));
+    app.get(path, (_req, res) => void res.set('Cache-Control', CACHE_FOR_EVER).type(type).send(bytes));
   }
   app.get(CONSOLE, (_req, res) => res.redirect(303, PATHS.rooms));
   app.get(`${CONSOLE}/`, (_req, res) => res.redirect(303, PATHS.rooms));
-  mountSignIn(app, visits);
-  mountRooms(app, visits);
-  mountRoom(app, visits);
-  mountPosting(app, visits);
-  mountHeldActions(app, visits);
-  mountRun(app, visits);
-  mountUsage(app, visits);
+  mountSignIn(app, consoleDeps);
+  mountRooms(app, consoleDeps);
+  mountRoom(app, consoleDeps);
+  mountPosting(app, consoleDeps);
+  mountHeldActions(app, consoleDeps);
+  mountRun(app, consoleDeps);
+  mountUsage(app, consoleDeps);
 
   app.get(
     `${PATHS.rooms}/:room/news`,
-    asRoute(visits, ({ room }) => `/v1/rooms/${room}/events`),
+    asRoute(consoleDeps, ({ room }) => `/v1/rooms/${room}/events`),
   );
   app.get(
     PATHS.news,
-    asRoute(visits, () => '/v1/feed'),
+    asRoute(consoleDeps, () => '/v1/feed'),
   );
   app.get(
     `${PATHS.rooms}/:room/files/:file`,
-    asRoute(visits, ({ room, file }) => `/v1/rooms/${room}/files/${file}/content`),
+    asRoute(consoleDeps, ({ room, file }) => `/v1/rooms/${room}/files/${file}/content`),
   );
 
   app.use(CONSOLE, answerUnknownPage);
-  app.use(CONSOLE, answerFailures(visits));
+  app.use(CONSOLE, answerFailures(consoleDeps));
 }
 
 /**
- * Hands a request on to a route of the API as if it had come with the person's key: streams and downloads, which a page
- * can't make of an answer. The route asks everything that it asks of anyone.
+ * Forwards a request to a route of the API with the person's key, for event streams and downloads. The route makes all its
+ * usual checks.
  */
-function asRoute(visits: ConsoleDeps, pathOf: (ids: Record<string, string>) => string): RequestHandler {
+function asRoute(consoleDeps: ConsoleDeps, pathOf: (ids: Record<string, string>) => string): RequestHandler {
   return async (req, _res, next) => {
-    const who = await signedIn(visits, req);
+    const user = await signedIn(consoleDeps, req);
     const ids = Object.entries(req.params).map(([name, id]) => [name, encodeURIComponent(String(id))]);
     const query = req.url.indexOf('?');
     req.url = pathOf(Object.fromEntries(ids)) + (query < 0 ? '' : req.url.slice(query));
-    req.headers.authorization = `Bearer ${who.key}`;
+    req.headers.authorization = `Bearer ${user.key}`;
     next();
   };
 }

@@ -1,5 +1,5 @@
-// What every page of the console has: its head, the way around, and the few parts that many pages show. JSX escapes every
-// text and attribute; nothing here or on a page writes markup out of a string.
+// The frame of every console page (head, navigation, footer) and components that several pages use. JSX escapes every text
+// and attribute; no page writes markup from a string.
 
 import type { Child } from 'hono/jsx';
 import { assetPath } from './assets';
@@ -7,17 +7,17 @@ import { PATHS } from './paths';
 import type { ShownProblem } from './routes-client';
 import type { SignedIn } from './session';
 
-/** A page, told to the frame around it. */
+/** The content of a page; `renderPage` adds the frame. */
 export interface Page {
   readonly title: string;
   readonly body: Child;
-  /** Where the page hears that there is news, and loads its live parts anew. */
+  /** The path of the event stream. After each event the page reloads its live parts. */
   readonly live?: string;
   readonly status?: number;
 }
 
-/** The whole document. `who` is null on pages that nobody is signed in for. */
-export function renderPage({ title, body, live }: Page, who: SignedIn | null): string {
+/** The whole HTML document. `user` is null if no person is signed in. */
+export function renderPage({ title, body, live }: Page, user: SignedIn | null): string {
   const document = (
     <html lang="en">
       <head>
@@ -31,13 +31,13 @@ export function renderPage({ title, body, live }: Page, who: SignedIn | null): s
       </head>
       <body>
         <a class="skip" href="#main">
-          Skip to the content
+          Skip to content
         </a>
         <header class="top">
           <a class="brand" href={PATHS.rooms}>
             Durable Room
           </a>
-          {who && <Navigation who={who} />}
+          {user && <Navigation user={user} />}
         </header>
         <main id="main" data-live={live}>
           <h1>{title}</h1>
@@ -47,7 +47,7 @@ export function renderPage({ title, body, live }: Page, who: SignedIn | null): s
           <p data-zone>Times are in UTC.</p>
           {live && (
             <p role="status" data-live-state>
-              This page shows how things stood when it was loaded. Reload it to see what is new.
+              Live updates are off. Reload the page to see changes.
             </p>
           )}
         </footer>
@@ -58,18 +58,18 @@ export function renderPage({ title, body, live }: Page, who: SignedIn | null): s
   return `<!doctype html>${document.toString()}`;
 }
 
-function Navigation({ who }: { who: SignedIn }) {
+function Navigation({ user }: { user: SignedIn }) {
   return (
     <>
       <nav aria-label="Console">
         <a href={PATHS.rooms}>Rooms</a>
-        <a href={PATHS.heldActions}>Held actions</a>
+        <a href={PATHS.heldActions}>Approvals</a>
         <a href={PATHS.usage}>Usage</a>
       </nav>
       <form class="signed-in" method="post" action={PATHS.signOut}>
-        <Csrf token={who.csrf} />
+        <Csrf token={user.csrf} />
         <span>
-          {who.person.name} ({who.person.role})
+          {user.person.name} ({user.person.role})
         </span>
         <button class="quiet">Sign out</button>
       </form>
@@ -77,22 +77,22 @@ function Navigation({ who }: { who: SignedIn }) {
   );
 }
 
-/** What every form sends back: the token of its session. */
+/** The session's form token, which every form must send. */
 export function Csrf({ token }: { token: string }) {
   return <input type="hidden" name="csrf" value={token} />;
 }
 
-/** The form's own name for the one write that it makes: sent twice, it writes once. */
+/** The idempotency key of the form's write: if the form is sent twice, it writes once. */
 export function Once({ name }: { name: string }) {
   return <input type="hidden" name="once" value={name} />;
 }
 
-/** A moment: in UTC here, and in the reader's zone where the script runs. */
+/** A time in UTC. The script shows it in the reader's time zone. */
 export function Time({ at }: { at: string }) {
   return <time datetime={at}>{`${at.slice(0, 10)} ${at.slice(11, 19)} UTC`}</time>;
 }
 
-/** A word of a closed set, such as an ending or a state. Its colour only repeats what it says. */
+/** A value of a closed set, such as an ending or a state. The colour adds no information. */
 export function Word({ of }: { of: string }) {
   return <span class={`word ${toneOf(of)}`}>{of.replaceAll('_', ' ')}</span>;
 }
@@ -107,7 +107,7 @@ function toneOf(word: string): 'good' | 'bad' | 'waiting' | 'plain' {
   return WAITING.has(word) ? 'waiting' : 'plain';
 }
 
-/** What went wrong, in the API's words. */
+/** A problem of the API. */
 export function ProblemBox({ problem }: { problem: Pick<ShownProblem, 'title' | 'detail' | 'pointer'> }) {
   return (
     <div class="box bad" role="alert">
@@ -117,12 +117,12 @@ export function ProblemBox({ problem }: { problem: Pick<ShownProblem, 'title' | 
   );
 }
 
-/** Said where a list has nothing in it. */
+/** The text of an empty list. */
 export function Empty({ children }: { children: Child }) {
   return <p class="empty">{children}</p>;
 }
 
-/** A table that scrolls within itself where the screen is narrow, also by keyboard. */
+/** A table that scrolls horizontally on a narrow screen, also by keyboard. */
 export function Table({ caption, head, children }: { caption: string; head: readonly string[]; children: Child }) {
   return (
     <div class="scroll" role="region" aria-label={caption} tabindex={0}>

@@ -1,6 +1,6 @@
-// Where the console's pages are.
+// The paths of the console's pages.
 
-/** Also what its cookie is sent to, and nothing else. */
+/** The path prefix of the console. Browsers send the session cookie only to paths under it. */
 export const CONSOLE = '/console';
 
 export const PATHS = {
@@ -18,7 +18,7 @@ export const PATHS = {
   run: (run: string, what = '') => `${CONSOLE}/runs/${encodeURIComponent(run)}${what}`,
 } as const;
 
-/** A path of the console to go on to, or the first page: never an address elsewhere. */
+/** The given path if it is a path of the console, otherwise the list of rooms. Prevents redirects to other sites. */
 export function ownPath(given: string | null | undefined): string {
   return given !== undefined && given !== null && /^\/console\/[A-Za-z0-9/_?=&.-]*$/.test(given) ? given : PATHS.rooms;
 }

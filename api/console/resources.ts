@@ -1,4 +1,4 @@
-// What the API's routes answer with, as the pages read it: the types of the very schemas that its document is made of.
+// The types of the API's answers, inferred from the schemas that also make the OpenAPI document.
 
 import type { z } from 'zod';
 import type { shownMember, shownRoom, shownRosterEntry } from '../schemas/answers';

@@ -1,10 +1,10 @@
-// How the console reads and writes: by the API's own routes, in this process, with the key of the person who is signed in.
+// Calls the API's routes in this process, with the key of the person who is signed in.
 
-import type { Door, DoorAnswer } from '../mcp/door';
+import type { ApiTransport, ApiResponse } from '../mcp/api-transport';
 
 type Query = Readonly<Record<string, string | number | undefined>>;
 
-/** A problem document, as far as a page shows it. */
+/** The fields of a problem document that a page shows. */
 export interface ShownProblem {
   readonly code: string;
   readonly title: string;
@@ -12,14 +12,14 @@ export interface ShownProblem {
   readonly pointer?: string;
 }
 
-/** The API said no. */
+/** The API answered with a problem. */
 export class Refused extends Error {
   override readonly name = 'Refused';
   readonly status: number;
   readonly problem: ShownProblem;
   readonly retryAfterSeconds: number | null;
 
-  constructor({ status, body, retryAfterSeconds }: DoorAnswer) {
+  constructor({ status, body, retryAfterSeconds }: ApiResponse) {
     const problem = body as ShownProblem;
     super(problem.detail);
     this.status = status;
@@ -36,17 +36,17 @@ export interface Page<T> {
 export interface RoutesClient {
   /** @throws Refused */
   get<T>(path: string, query?: Query): Promise<T>;
-  /** As `get`; null where the person may not know of it. */
+  /** As `get`, but null instead of a 404. */
   find<T>(path: string, query?: Query): Promise<T | null>;
-  /** Of a list, up to a page of it. */
+  /** The first page of a list. */
   list<T>(path: string, query?: Query): Promise<readonly T[]>;
   /** @throws Refused */
   post<T>(path: string, body: unknown, idempotencyKey: string | undefined): Promise<T>;
 }
 
-export function routesClient(door: Door): RoutesClient {
+export function routesClient(transport: ApiTransport): RoutesClient {
   const get = async <T>(path: string, query: Query = {}): Promise<T> =>
-    bodyOf(await door({ method: 'GET', path, query })) as T;
+    bodyOf(await transport({ method: 'GET', path, query })) as T;
   return {
     get,
     find: async <T>(path: string, query?: Query) => {
@@ -59,11 +59,11 @@ export function routesClient(door: Door): RoutesClient {
     },
     list: async <T>(path: string, query?: Query) => (await get<Page<T>>(path, query)).data,
     post: async <T>(path: string, body: unknown, idempotencyKey: string | undefined) =>
-      bodyOf(await door({ method: 'POST', path, body, idempotencyKey })) as T,
+      bodyOf(await transport({ method: 'POST', path, body, idempotencyKey })) as T,
   };
 }
 
-function bodyOf(answer: DoorAnswer): unknown {
+function bodyOf(answer: ApiResponse): unknown {
   if (answer.status >= 300) throw new Refused(answer);
   return answer.body;
 }

@@ -1,9 +1,9 @@
-// What the MCP server over stdio is told by its environment. Errors name the variable, never its value.
+// The configuration of the MCP server over stdio. Errors name the variable and never contain its value.
 
 import { z } from 'zod';
 
 export interface McpConfig {
-  /** Of the API, without a slash at its end. */
+  /** The address of the API, without a trailing slash. */
   readonly url: string;
   readonly key: string;
 }
@@ -13,15 +13,15 @@ const EXPECTED_URL = 'the http or https address of the API, without a query or a
 const schema = z.object({
   DURABLE_ROOM_URL: z.string(EXPECTED_URL).transform((text, context) => {
     const url = URL.canParse(text) ? new URL(text) : null;
-    const plain =
+    const isAllowed =
       url !== null && /^https?:$/.test(url.protocol) && !url.username && !url.password && !url.search && !url.hash;
-    if (plain) return url.origin + url.pathname.replace(/\/+$/, '');
+    if (isAllowed) return url.origin + url.pathname.replace(/\/+$/, '');
     context.addIssue({ code: 'custom', message: EXPECTED_URL });
     return z.NEVER;
   }),
   DURABLE_ROOM_KEY: z
     .string("an agent's, a person's or a service's key")
-    .regex(/^[\x21-\x7e]{1,512}$/, 'a key as it was shown'),
+    .regex(/^[\x21-\x7e]{1,512}$/, 'a key without spaces or line breaks'),
 });
 
 /** @throws Error that names every variable that is missing or wrong */

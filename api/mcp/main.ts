@@ -3,12 +3,12 @@
 
 import { StdioServerTransport } from '@modelcontextprotocol/sdk/server/stdio.js';
 import { readMcpConfig } from './config';
-import { remoteDoor } from './remote-door';
+import { createHttpTransport } from './http-transport';
 import { createMcpServer } from './server';
 
 async function main(): Promise<void> {
   const { url, key } = readMcpConfig(process.env);
-  const server = createMcpServer(remoteDoor(url, key), (error) => console.error(messageOf(error)));
+  const server = createMcpServer(createHttpTransport(url, key), (error) => console.error(messageOf(error)));
   await server.connect(new StdioServerTransport());
 }
 

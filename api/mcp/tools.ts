@@ -1,4 +1,4 @@
-// Every tool there is. None of them approves, declines, deletes, redacts or invites: a person does that.
+// All tools. No tool approves, declines, deletes, redacts or invites, because only people may do that.
 
 import { z } from 'zod';
 import { ENDINGS, MEMORY_CATEGORIES } from '../../workflows/contract';
@@ -22,7 +22,7 @@ export const TOOLS: readonly Tool[] = [
   readsPage({
     name: 'list_rooms',
     title: 'List rooms',
-    description: 'The rooms that your key may enter. Every other tool takes the id of one.',
+    description: 'Lists the rooms that your key may read, with id and name. Most other tools need the id of a room.',
     input: z.strictObject({ ...page, order: order }),
     shows: pageOf(shownRoom),
     request: (query) => ({ method: 'GET', path: '/v1/rooms', query }),
@@ -31,7 +31,7 @@ export const TOOLS: readonly Tool[] = [
     name: 'get_messages',
     title: 'Read messages',
     description:
-      'The messages of a room, task cards and responses among them, by their place in it. For the newest ask with order desc; to follow the room, keep next_cursor.',
+      'Messages of a room, including tasks and task responses. Oldest first; use order desc for the newest first. next_cursor leads to the next page and is null on the last page.',
     input: z.strictObject({ room, ...page, order: order }),
     shows: pageOf(shownMessage),
     request: ({ room: id, ...query }) => ({ method: 'GET', path: inRoom(id, 'messages'), query }),
@@ -40,9 +40,9 @@ export const TOOLS: readonly Tool[] = [
     name: 'get_inbox',
     title: 'Read your inbox',
     description:
-      "For an agent's key: the open tasks that were sent to you in a room, and the messages that address you, those after the cursor. " +
-      'Reading it is not without effect: every pending task that it shows moves to in_progress, which the whole room sees. ' +
-      'Answer a task with respond_to_task. next_cursor is never null: keep it for the next time.',
+      "For an agent's key: your open tasks in a room, and the messages that address you after the cursor. " +
+      'Reading has an effect: each pending task that is returned changes to in_progress, and everyone in the room can see this. ' +
+      'Answer a task with respond_to_task. next_cursor is never null: pass it in the next call to get only new messages.',
     input: z.strictObject({ room, ...page }),
     shows: shownInbox,
     annotations: { readOnlyHint: false },
@@ -52,15 +52,18 @@ export const TOOLS: readonly Tool[] = [
     name: 'read_memory',
     title: 'Read shared memory',
     description:
-      "The memory of a room: what was decided, required, found; all of it by age, or what matches q. Another company's private entries show their company and time alone.",
+      "Reads or searches the shared memory of a room: decisions, requirements, facts. Without q, entries are ordered by age; with q, the best match comes first. For another company's private entries you see only the company and the time.",
     input: z.strictObject({
       room,
       ...page,
       order: order,
-      q: z.string('text').optional().meta({ description: 'What to search for: the best comes first, and no order.' }),
+      q: z
+        .string('text')
+        .optional()
+        .meta({ description: 'Search text. The best match comes first, so order cannot be combined with it.' }),
       category: oneOf(MEMORY_CATEGORIES).optional(),
       tag: z.string('text').optional(),
-      author: z.string('text').optional().meta({ description: 'The id of the key or agent that wrote it.' }),
+      author: z.string('text').optional().meta({ description: 'The id of the key or agent that wrote the entry.' }),
       since: time.optional(),
       until: time.optional(),
       include_deprecated: z.boolean('true or false').optional(),
@@ -76,7 +79,7 @@ export const TOOLS: readonly Tool[] = [
     name: 'write_memory',
     title: 'Write shared memory',
     description:
-      'Adds a line to the memory of a room, which every member company reads; with visibility private, your own company alone.',
+      'Writes one entry to the memory of a room: a decision, requirement or fact that others will need later, not chat. Every member company can read it; with visibility private, only your own company. It cannot be edited.',
     type: 'memory',
     event: memoryEvent,
     answers: postedEvent,
@@ -85,7 +88,7 @@ export const TOOLS: readonly Tool[] = [
     name: 'post_message',
     title: 'Post a message',
     description:
-      'Says something in a room, for good. @slug in the text, or a slug in mentions, addresses an agent, and wakes it if it is always on: the answer says whom, and of a wake that was suppressed, why.',
+      'Posts a message to a room. It cannot be edited or deleted, and everyone in the room can read it, other companies too. @slug in the text, or a slug in mentions, addresses an agent. An addressed agent that is always on is woken and uses one run of the room. The result lists the wakes, with a reason for each suppressed wake. Replies come later as new messages.',
     type: 'message',
     event: messageEvent,
     answers: postedEvent,
@@ -94,7 +97,7 @@ export const TOOLS: readonly Tool[] = [
     name: 'send_task',
     title: 'Send a task',
     description:
-      'Sends a task to one agent, named by its slug, and wakes it if it is always on. The room sees it as a card. Its answer comes as a message that addresses you.',
+      'Sends a task to one agent of the room, named by its slug, and wakes the agent if it is always on. Everyone in the room can see the task. The response comes later, as a message that addresses you. Keep the id of the task for get_task.',
     type: 'task',
     event: taskEvent,
     answers: postedEvent,
@@ -103,7 +106,7 @@ export const TOOLS: readonly Tool[] = [
     name: 'respond_to_task',
     title: 'Respond to a task',
     description:
-      "For an agent's key: answers a task that was sent to you, as done, failed or escalated. May be replaced until its sender gives the verdict.",
+      "For an agent's key: responds to a task that was sent to you, with state done, failed or escalated (a person must decide). You can replace the response until the sender accepts or rejects it.",
     type: 'task_response',
     event: taskResponseEvent,
     answers: postedEvent,
@@ -111,7 +114,7 @@ export const TOOLS: readonly Tool[] = [
   readsOne({
     name: 'get_task',
     title: 'Read a task',
-    description: 'A task as it stands: its goal, its state, its result and the verdict on it.',
+    description: 'Reads one task: its goal, state, result and verdict.',
     input: z.strictObject({ room, task: idOf('task') }),
     as: 'task',
     shows: shownTask,
@@ -121,7 +124,7 @@ export const TOOLS: readonly Tool[] = [
     name: 'list_runs',
     title: 'List runs',
     description:
-      'What agents did when they were woken, over all rooms of your key or in one. Of other companies: that it ran, how it ended, what it posted.',
+      "Lists runs: what an agent did after a wake, in one room or in all rooms of your key. For another company's run you see only that it ran, its ending and what it posted.",
     input: z.strictObject({
       ...page,
       order: order,
@@ -138,7 +141,7 @@ export const TOOLS: readonly Tool[] = [
   readsOne({
     name: 'get_run',
     title: 'Read a run',
-    description: 'The ledger of one run: each declared step and what became of it, and its model requests.',
+    description: 'Reads one run: each declared step with its outcome, and its model requests.',
     input: z.strictObject({ run: idOf('run') }),
     as: 'run',
     shows: shownRun,

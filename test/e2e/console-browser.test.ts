@@ -1,11 +1,11 @@
-// The console in a real Chromium: accessible on every page, usable by keyboard and on a narrow screen, live with its script and
-// whole without it. Where this machine has no Chromium, the tests count as skipped and say so.
+// The console in a real Chromium: accessibility of every page, keyboard, narrow screens, live updates, and use without script.
+// On a machine without Chromium the tests are skipped, with a warning.
 
 import { readFileSync } from 'node:fs';
 import type { Browser, BrowserContext, BrowserContextOptions, Page } from 'playwright-core';
 import { findChromium, launchChromium } from '../support/chromium';
 import { openConsole, type ConsoleGround } from '../support/console';
-import { tellStory, type Story } from '../support/console-story';
+import { createConsoleStory, type Story } from '../support/console-story';
 
 const CHROMIUM = findChromium();
 const inChromium = CHROMIUM === null ? test.skip : test;
@@ -20,11 +20,11 @@ let story: Story;
 
 beforeAll(async () => {
   if (CHROMIUM === null) {
-    console.warn('No Chromium on this machine: the console is not looked at in a browser. CHROMIUM_PATH names one.');
+    console.warn('No Chromium found: the browser tests of the console are skipped. Set CHROMIUM_PATH to its path.');
     return;
   }
   ground = await openConsole();
-  story = await tellStory(ground);
+  story = await createConsoleStory(ground);
   browser = await launchChromium(CHROMIUM);
 });
 afterAll(async () => {
@@ -32,26 +32,26 @@ afterAll(async () => {
   await ground?.close();
 });
 
-/** A page of a browser in which somebody is signed in. What the browser complains of ends the test. */
-async function visitor(
+/** A browser page with a signed-in person. `done` fails the test if the browser reported errors. */
+async function signedInPage(
   options: BrowserContextOptions = {},
 ): Promise<{ page: Page; context: BrowserContext; done(): Promise<void> }> {
   const context = await browser.newContext({ viewport: WIDE, ...options });
   const page = await context.newPage();
-  const complaints: string[] = [];
+  const browserErrors: string[] = [];
   page.on('console', (message) => {
-    // The browser itself logs that an answer was a 404; that is what the page is about.
+    // The browser logs each 404 answer as an error; some pages are 404 on purpose.
     if (message.type() === 'error' && !message.text().includes('Failed to load resource'))
-      complaints.push(message.text());
+      browserErrors.push(message.text());
   });
-  page.on('pageerror', (error) => complaints.push(error.message));
+  page.on('pageerror', (error) => browserErrors.push(error.message));
   await page.goto(`${ground.url}/console`);
   await page.getByLabel('Your key').fill(story.token);
   await page.getByRole('button', { name: 'Sign in' }).click();
   await page.waitForURL('**/console/rooms');
   const done = async (): Promise<void> => {
     await context.close();
-    expect(complaints).toEqual([]);
+    expect(browserErrors).toEqual([]);
   };
   return { page, context, done };
 }
@@ -62,42 +62,42 @@ interface Violation {
 }
 
 async function violations(page: Page): Promise<string[]> {
-  // Through the debugger: the page's own policy lets no such script in.
+  // Evaluated by the debugger, because the page's security policy blocks other scripts.
   const found = await page.evaluate<Violation[]>(`${AXE}; axe.run(document).then((result) => result.violations)`);
   return found.flatMap(({ id, nodes }) => nodes.map((node) => `${id}: ${node.html} ${node.failureSummary ?? ''}`));
 }
 
-describe.each(['light', 'dark'] as const)('axe finds nothing in %s colours', (colorScheme) => {
+describe.each(['light', 'dark'] as const)('axe finds no violation in %s colours', (colorScheme) => {
   describe.each([
     ['wide', WIDE],
     ['narrow', NARROW],
   ])('on a %s screen', (_, viewport) => {
-    inChromium('on every page, none of which scrolls sideways', async () => {
-      const { page, done } = await visitor({ colorScheme, viewport });
+    inChromium('on any page, and no page scrolls horizontally', async () => {
+      const { page, done } = await signedInPage({ colorScheme, viewport });
       for (const [name, path] of Object.entries(story.pages)) {
         await page.goto(ground.url + path);
         expect([name, await violations(page)]).toEqual([name, []]);
-        const sideways = await page.evaluate(
+        const overflow = await page.evaluate(
           'document.documentElement.scrollWidth - document.documentElement.clientWidth',
         );
-        expect([name, sideways]).toEqual([name, 0]);
+        expect([name, overflow]).toEqual([name, 0]);
       }
       await page.getByRole('button', { name: 'Sign out' }).click();
       await page.getByLabel('Your key').waitFor();
       expect(await violations(page)).toEqual([]);
       await page.getByLabel('Your key').fill('dr_person_unknown');
       await page.getByRole('button', { name: 'Sign in' }).click();
-      expect(await page.getByRole('alert').textContent()).toContain('not known');
+      expect(await page.getByRole('alert').textContent()).toContain('unknown');
       expect(await violations(page)).toEqual([]);
       await done();
     });
   });
 });
 
-inChromium('what is new appears by itself, without what is there being loaded again', async () => {
-  const { page, done } = await visitor();
+inChromium('new events appear without a reload of the page', async () => {
+  const { page, done } = await signedInPage();
   await page.goto(ground.url + story.pages['room']);
-  await page.getByText('Live: what is new appears by itself.').waitFor();
+  await page.getByText('Live: the page updates automatically.').waitFor();
   await page.getByLabel('Message').fill('a draft of mine');
   const marked = page.locator('#events > li').first();
   await marked.evaluate((item) => item.setAttribute('data-kept', ''));
@@ -107,32 +107,38 @@ inChromium('what is new appears by itself, without what is there being loaded ag
   await done();
 });
 
-inChromium('times are the reader’s, and the page says so', async () => {
-  const { page, done } = await visitor({ timezoneId: 'Asia/Kolkata', locale: 'en-GB' });
+inChromium('times are in the reader’s time zone, and the page names the zone', async () => {
+  const { page, done } = await signedInPage({ timezoneId: 'Asia/Kolkata', locale: 'en-GB' });
   await page.goto(ground.url + story.pages['room']);
-  expect(await page.locator('[data-zone]').textContent()).toMatch(/Times are in your zone, Asia\/(Kolkata|Calcutta)\./);
+  expect(await page.locator('[data-zone]').textContent()).toMatch(
+    /Times are in your time zone, Asia\/(Kolkata|Calcutta)\./,
+  );
   const time = page.locator('#events time').first();
   const at = new Date((await time.getAttribute('datetime')) ?? '');
-  const here = new Intl.DateTimeFormat('en-GB', { dateStyle: 'medium', timeStyle: 'medium', timeZone: 'Asia/Kolkata' });
-  expect((await time.textContent())?.replace(/\s/g, ' ')).toBe(here.format(at).replace(/\s/g, ' '));
+  const local = new Intl.DateTimeFormat('en-GB', {
+    dateStyle: 'medium',
+    timeStyle: 'medium',
+    timeZone: 'Asia/Kolkata',
+  });
+  expect((await time.textContent())?.replace(/\s/g, ' ')).toBe(local.format(at).replace(/\s/g, ' '));
   await done();
 });
 
-inChromium('by keyboard alone one posts a message', async () => {
-  const { page, done } = await visitor();
+inChromium('a person posts a message with the keyboard alone', async () => {
+  const { page, done } = await signedInPage();
   await page.goto(ground.url + story.pages['room']);
   await page.keyboard.press('Tab');
-  expect(await page.evaluate('document.activeElement.textContent.trim()')).toBe('Skip to the content');
+  expect(await page.evaluate('document.activeElement.textContent.trim()')).toBe('Skip to content');
   await page.keyboard.press('Enter');
   for (let i = 0; i < 200 && (await page.evaluate('document.activeElement.id')) !== 'text'; i += 1)
     await page.keyboard.press('Tab');
   await page.keyboard.type('@scribe by keyboard');
   await page.keyboard.press('Tab');
   await page.keyboard.press('Enter');
-  await page.getByRole('heading', { name: 'Before it is sent' }).waitFor();
+  await page.getByRole('heading', { name: 'Preview' }).waitFor();
   expect(await page.locator('#addressed').textContent()).toContain('Scribe');
   for (let i = 0; i < 50; i += 1) {
-    if ((await page.evaluate<string>('document.activeElement.textContent')).startsWith('Send it to')) break;
+    if ((await page.evaluate<string>('document.activeElement.textContent')).startsWith('Send to')) break;
     await page.keyboard.press('Tab');
   }
   await page.keyboard.press('Enter');
@@ -141,11 +147,11 @@ inChromium('by keyboard alone one posts a message', async () => {
   await done();
 });
 
-inChromium('without a script everything works but what is live: a person decides a held action', async () => {
-  const { page, done } = await visitor({ javaScriptEnabled: false });
+inChromium('without script a person decides a held action', async () => {
+  const { page, done } = await signedInPage({ javaScriptEnabled: false });
   await page.goto(ground.url + story.pages['room']);
   await page.getByText('Times are in UTC.').waitFor();
-  await page.getByRole('link', { name: 'Held actions' }).click();
+  await page.getByRole('link', { name: 'Approvals' }).click();
   await page.getByRole('link', { name: 'send a task' }).first().click();
   await page.getByRole('link', { name: 'Decline…' }).click();
   expect(await page.locator('#effect').textContent()).toContain('The task is not sent');

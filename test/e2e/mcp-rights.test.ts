@@ -1,5 +1,5 @@
-// Nothing passes through MCP that is refused at the door: each tool, over both transports, beside the same request made to
-// the API, by keys that may not.
+// MCP allows nothing that the API refuses: each tool, over HTTP and stdio, is compared with the same request to the API, with
+// keys that lack the right.
 
 import { TOOLS } from '../../api/mcp/tools';
 import {
@@ -29,26 +29,30 @@ beforeEach(async () => {
 afterEach(closeMcpUsers);
 afterAll(() => api.close());
 
-interface Twin {
+interface ToolCase {
   readonly tool: string;
   readonly args: Json;
-  /** The same, asked of the API itself. */
-  readonly door: (client: ApiClient) => Promise<ApiAnswer>;
+  /** The same request to the API. */
+  readonly request: (client: ApiClient) => Promise<ApiAnswer>;
 }
 
-/** Every tool once, with what it takes in a room that has a task and a run. */
-function twins(at: { room: string; task: string; run: string }): Twin[] {
+/** Every tool once, with arguments for a room that has a task and a run. */
+function toolCases(at: { room: string; task: string; run: string }): ToolCase[] {
   const path = `/v1/rooms/${at.room}`;
-  const event = (tool: string, type: string, fields: Json): Twin => ({
+  const event = (tool: string, type: string, fields: Json): ToolCase => ({
     tool,
     args: { room: at.room, ...fields },
-    door: (client) => client.post(`${path}/events`, { type, ...fields }),
+    request: (client) => client.post(`${path}/events`, { type, ...fields }),
   });
-  const reads = (tool: string, args: Json, url: string): Twin => ({ tool, args, door: (client) => client.get(url) });
+  const reads = (tool: string, args: Json, url: string): ToolCase => ({
+    tool,
+    args,
+    request: (client) => client.get(url),
+  });
   return [
     reads('list_rooms', {}, '/v1/rooms'),
     reads('get_messages', { room: at.room }, `${path}/messages`),
-    { tool: 'get_inbox', args: { room: at.room }, door: (client) => client.post(`${path}/inbox`, {}) },
+    { tool: 'get_inbox', args: { room: at.room }, request: (client) => client.post(`${path}/inbox`, {}) },
     reads('read_memory', { room: at.room }, `${path}/memory`),
     event('write_memory', 'memory', { category: 'fact', content: 'must not be' }),
     event('post_message', 'message', { text: 'must not be' }),
@@ -60,7 +64,7 @@ function twins(at: { room: string; task: string; run: string }): Twin[] {
   ];
 }
 
-/** A task that Tamarack sent to Larkspur's agent. */
+/** Sends a task from Tamarack to Larkspur's agent. */
 const sendTask = async (): Promise<string> =>
   (
     await expectStatus(
@@ -71,61 +75,61 @@ const sendTask = async (): Promise<string> =>
 
 const NO_RUN = 'run_01h2xcejqtf2nbrexx3vqjhp41';
 
-function withoutRequest(problem: Json): Json {
+function withoutRequestId(problem: Json): Json {
   return { ...problem, request_id: null };
 }
 
-/** What was written so far, as its room holds it. */
-const written = async (): Promise<number> => api.db.roomEvent.count({ where: { roomId: room.id } });
+/** The number of events in the room. */
+const countEvents = async (): Promise<number> => api.db.roomEvent.count({ where: { roomId: room.id } });
 
-test('the table below has every tool', () => {
-  const names = twins({ room: 'r', task: 't', run: 'x' }).map(({ tool }) => tool);
+test('the table above has every tool', () => {
+  const names = toolCases({ room: 'r', task: 't', run: 'x' }).map(({ tool }) => tool);
   expect(names).toEqual(TOOLS.map(({ name }) => name));
 });
 
 describe.each(['http', 'stdio'] as const)('over %s', (kind) => {
-  test('a company that is not in the room gets from every tool what the door gives it: nothing is there', async () => {
+  test('a company outside the room gets the same empty list or 404 from every tool as from the API', async () => {
     const task = await sendTask();
     const outsider = await setUpCompany(api, `alder-${rooms}`, `Alder ${rooms}`, 'outsider');
     const user = await agentUser(api, outsider, kind);
-    const before = await written();
-    for (const { tool, args, door } of twins({ room: room.id, task, run: NO_RUN })) {
-      const refused = await door(outsider.agent);
+    const before = await countEvents();
+    for (const { tool, args, request } of toolCases({ room: room.id, task, run: NO_RUN })) {
+      const refused = await request(outsider.agent);
       const { data, problem } = await user.call(tool, args);
       if (refused.status === 200) {
         expect([tool, data.data]).toEqual([tool, []]);
         expect(refused.body.data).toEqual([]);
       } else {
         expect(refused.status).toBe(404);
-        expect([tool, withoutRequest(problem)]).toEqual([tool, withoutRequest(refused.body)]);
+        expect([tool, withoutRequestId(problem)]).toEqual([tool, withoutRequestId(refused.body)]);
       }
     }
-    expect(await written()).toBe(before);
+    expect(await countEvents()).toBe(before);
   });
 
   test.each(['hold', 'refuse'])(
-    'where an agent’s right is %s, its key is refused by the tool as at the door',
+    'with an agent’s rights set to %s, the tool refuses its key as the API does',
     async (right) => {
       const task = await sendTask();
       const user = await agentUser(api, room.larkspur, kind);
       const rights = { reply: right, memory: right, task_update: right, task_send: right };
       await expectStatus(200, room.larkspur.admin.patch(`${room.path}/roster/${room.larkspur.agentId}`, { rights }));
-      const before = await written();
+      const before = await countEvents();
       const acting = new Set(['write_memory', 'post_message', 'send_task', 'respond_to_task']);
-      for (const { tool, args, door } of twins({ room: room.id, task, run: NO_RUN })) {
+      for (const { tool, args, request } of toolCases({ room: room.id, task, run: NO_RUN })) {
         if (!acting.has(tool)) continue;
-        const refused = await door(room.larkspur.agent);
+        const refused = await request(room.larkspur.agent);
         expect([refused.status, refused.body.code]).toEqual([403, 'not_allowed']);
         const { problem } = await user.call(tool, args);
-        expect([tool, withoutRequest(problem)]).toEqual([tool, withoutRequest(refused.body)]);
+        expect([tool, withoutRequestId(problem)]).toEqual([tool, withoutRequestId(refused.body)]);
         acting.delete(tool);
       }
       expect([...acting]).toEqual([]);
-      expect(await written()).toBe(before);
+      expect(await countEvents()).toBe(before);
     },
   );
 
-  test('what is an agent’s to do is refused to a person and a service, and another agent’s task to an agent', async () => {
+  test('agent tools are refused to a person and a service, and another agent’s task to an agent', async () => {
     const task = await sendTask();
     const { token } = await keyOf(room.larkspur, { kind: 'service' });
     const users = [await memberUser(api, room.larkspur, kind), await connectMcp(transportTo(api.url, token, kind))];
@@ -144,7 +148,7 @@ describe.each(['http', 'stdio'] as const)('over %s', (kind) => {
     expect((await scout.call('get_task', { room: room.id, task })).data.task.state).toBe('pending');
   });
 
-  test('private memory is its company’s, and its agent’s only where that was switched on', async () => {
+  test('only the company reads its private memory, and its agent only if that is switched on', async () => {
     const secret = { room: room.id, category: 'fact', content: 'private-canary', visibility: 'private' };
     const own = await memberUser(api, room.larkspur, kind);
     expect((await own.call('write_memory', secret)).problem).toBeNull();
@@ -169,49 +173,49 @@ describe.each(['http', 'stdio'] as const)('over %s', (kind) => {
     expect((await agent.call('read_memory', { room: room.id })).text).toContain('private-canary');
   });
 
-  test('an agent’s post is one hop above what addressed it, and beyond the room’s limit wakes nobody', async () => {
+  test('an agent’s post is one hop above the message that addressed it, and wakes no agent beyond the hop limit', async () => {
     await expectStatus(200, room.larkspur.admin.patch(room.path, { hop_limit: 1 }));
     const [scribe, scout] = [await agentUser(api, room.larkspur, kind), await agentUser(api, room.tamarack, kind)];
     await expectStatus(201, room.larkspur.member.post(`${room.path}/events`, { type: 'message', text: '@scribe go' }));
-    const first = await scribe.call('post_message', { room: room.id, text: '@scout go on' });
+    const first = await scribe.call('post_message', { room: room.id, text: '@scout your turn' });
     expect(first.data.wakes).toMatchObject([{ agent: room.tamarack.agentId, status: 'pending' }]);
-    const second = await scout.call('post_message', { room: room.id, text: '@scribe and on' });
+    const second = await scout.call('post_message', { room: room.id, text: '@scribe your turn' });
     expect(second.data.wakes).toMatchObject([
       { agent: room.larkspur.agentId, status: 'suppressed', reason: 'hop_limit' },
     ]);
   });
 
-  test('an agent taken off the roster is a stranger at its next call, and a closed room takes nothing from anybody', async () => {
+  test('an agent removed from the roster is refused at its next call, and a closed room accepts no writes', async () => {
     const task = await sendTask();
     const scribe = await agentUser(api, room.larkspur, kind);
     const scout = await agentUser(api, room.tamarack, kind);
     await expectStatus(200, room.larkspur.admin.delete(`${room.path}/roster/${room.larkspur.agentId}`));
-    for (const { tool, args, door } of twins({ room: room.id, task, run: NO_RUN })) {
-      const refused = await door(room.larkspur.agent);
+    for (const { tool, args, request } of toolCases({ room: room.id, task, run: NO_RUN })) {
+      const refused = await request(room.larkspur.agent);
       const { data, problem } = await scribe.call(tool, args);
       if (refused.status === 200) expect([tool, data.data]).toEqual([tool, []]);
-      else expect([tool, withoutRequest(problem)]).toEqual([tool, withoutRequest(refused.body)]);
+      else expect([tool, withoutRequestId(problem)]).toEqual([tool, withoutRequestId(refused.body)]);
     }
     await expectStatus(200, room.larkspur.admin.post(`${room.path}/close`));
-    const before = await written();
-    for (const { tool, args, door } of twins({ room: room.id, task, run: NO_RUN })) {
-      const asked = await door(room.tamarack.agent);
+    const before = await countEvents();
+    for (const { tool, args, request } of toolCases({ room: room.id, task, run: NO_RUN })) {
+      const asked = await request(room.tamarack.agent);
       const { problem } = await scout.call(tool, args);
       if (asked.status < 300) expect([tool, problem]).toEqual([tool, null]);
-      else expect([tool, withoutRequest(problem)]).toEqual([tool, withoutRequest(asked.body)]);
+      else expect([tool, withoutRequestId(problem)]).toEqual([tool, withoutRequestId(asked.body)]);
     }
-    expect(await written()).toBe(before);
+    expect(await countEvents()).toBe(before);
   });
 });
 
-test('over stdio a key that was revoked, or whose company is suspended, is told so by every tool', async () => {
+test('over stdio, every tool reports a revoked key or a suspended company', async () => {
   const task = await sendTask();
   const key = await keyOf(room.larkspur, { kind: 'agent', agent: room.larkspur.agentId });
   const revoked = await connectMcp(transportTo(api.url, key.token, 'stdio'));
   const suspended = await agentUser(api, room.larkspur, 'stdio');
   await expectStatus(204, room.larkspur.admin.delete(`/v1/keys/${key.id}`));
   const everyTool = async (user: typeof revoked, company: RoomCompany, expected: Json): Promise<void> => {
-    for (const { tool, args } of twins({ room: room.id, task, run: NO_RUN })) {
+    for (const { tool, args } of toolCases({ room: room.id, task, run: NO_RUN })) {
       const { problem } = await user.call(tool, args);
       expect([company.id, tool, problem]).toEqual([company.id, tool, expect.objectContaining(expected)]);
     }
@@ -221,7 +225,7 @@ test('over stdio a key that was revoked, or whose company is suspended, is told 
   await everyTool(suspended, room.larkspur, { code: 'company_suspended', status: 403 });
 });
 
-test('over stdio the operator’s key reads no room, and an API that is not there is told as that', async () => {
+test('over stdio, the operator’s key reads no room, and an unreachable API is reported as unavailable', async () => {
   const operator = await connectMcp(transportTo(api.url, api.operatorKey, 'stdio'));
   expect((await operator.call('list_rooms')).problem).toMatchObject({ code: 'not_allowed', status: 403 });
   const nowhere = await connectMcp(transportTo('http://127.0.0.1:9', await agentKeyOf(room.larkspur), 'stdio'));

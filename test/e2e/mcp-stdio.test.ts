@@ -1,4 +1,4 @@
-// The MCP server over stdio as a process: what it needs to be told, and that it ends with its client.
+// The MCP server over stdio as a process: its configuration, and that it exits with its client.
 
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -17,19 +17,19 @@ async function run(env: Record<string, string>, stdin: string) {
 }
 
 test.each([
-  ['nothing', {}, ['DURABLE_ROOM_URL', 'DURABLE_ROOM_KEY']],
-  ['an address that is none', { ...GOOD, DURABLE_ROOM_URL: 'canary' }, ['DURABLE_ROOM_URL']],
+  ['no configuration', {}, ['DURABLE_ROOM_URL', 'DURABLE_ROOM_KEY']],
+  ['an invalid address', { ...GOOD, DURABLE_ROOM_URL: 'canary' }, ['DURABLE_ROOM_URL']],
   ['another protocol', { ...GOOD, DURABLE_ROOM_URL: 'file:///canary' }, ['DURABLE_ROOM_URL']],
   ['a password in the address', { ...GOOD, DURABLE_ROOM_URL: 'http://canary:canary@127.0.0.1' }, ['DURABLE_ROOM_URL']],
   ['a key with a line break', { ...GOOD, DURABLE_ROOM_KEY: 'canary\ncanary' }, ['DURABLE_ROOM_KEY']],
-])('with %s it does not start, and names what is wrong without repeating it', async (_what, env, named) => {
+])('with %s it does not start, and names the variable without its value', async (_case, env, named) => {
   const { stdout, stderr, code } = await run(env, '');
   expect([stdout, code]).toEqual(['', 1]);
   for (const name of ['DURABLE_ROOM_URL', 'DURABLE_ROOM_KEY']) expect(stderr.includes(name)).toBe(named.includes(name));
   expect(stderr).not.toContain('canary');
 });
 
-test('it says on stdout what the protocol says and nothing else, answers what was under way, and ends with its stdin', async () => {
+test('it writes only protocol messages to stdout, answers pending calls and exits when stdin ends', async () => {
   const messages = [
     {
       id: 1,

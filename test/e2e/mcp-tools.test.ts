@@ -1,5 +1,5 @@
-// Every tool by the official client, over both transports: what it gives is what the API's own routes give, what is wrong
-// is told as they tell it, and a call whose answer was lost can be repeated.
+// Every tool through the official client, over HTTP and stdio: results and problems equal those of the API's routes, and a
+// call whose answer was lost can be repeated.
 
 import type { StdioClientTransport } from '@modelcontextprotocol/sdk/client/stdio.js';
 import type { JSONRPCMessage } from '@modelcontextprotocol/sdk/types.js';
@@ -32,18 +32,18 @@ beforeEach(async () => {
 afterEach(closeMcpUsers);
 afterAll(() => api.close());
 
-/** Arguments that a tool refuses, and what it points at. ROOM is the test's own. */
-const UNFIT: readonly [string, Json, string][] = [
+/** Arguments that a tool refuses, with the pointer of the problem. ROOM is replaced by the test's room. */
+const INVALID_CALLS: readonly [string, Json, string][] = [
   ['post_message', { text: 'no room' }, '/room'],
-  ['post_message', { room: 'room_1', text: 'a room that is none' }, '/room'],
+  ['post_message', { room: 'room_1', text: 'an invalid room id' }, '/room'],
   ['post_message', { room: 'ROOM', text: '' }, '/text'],
   ['post_message', { room: 'ROOM', text: 'x'.repeat(32_001) }, '/text'],
   ['post_message', { room: 'ROOM', text: 'a\0b' }, '/text'],
-  ['post_message', { room: 'ROOM', text: 'to nobody', mentions: ['nobody'] }, '/mentions/0'],
+  ['post_message', { room: 'ROOM', text: 'unknown agent', mentions: ['unknown'] }, '/mentions/0'],
   ['post_message', { room: 'ROOM', text: 'hi', hop: 0 }, '/hop'],
   ['post_message', { room: 'ROOM', text: 'hi', type: 'task_verdict' }, '/type'],
   ['post_message', { room: 'ROOM', text: 'hi', idempotency_key: 'a b' }, '/idempotency_key'],
-  ['send_task', { room: 'ROOM', to: 'nobody', goal: 'hi' }, '/to'],
+  ['send_task', { room: 'ROOM', to: 'unknown', goal: 'hi' }, '/to'],
   ['send_task', { room: 'ROOM', to: 'scout', goal: 'hi', deadline: 'soon' }, '/deadline'],
   ['write_memory', { room: 'ROOM', category: 'gossip', content: 'hi' }, '/category'],
   ['respond_to_task', { room: 'ROOM', task: 'task_1', state: 'done', result: 'hi' }, '/task'],
@@ -56,7 +56,7 @@ const UNFIT: readonly [string, Json, string][] = [
 const get = (path: string): Promise<Json> => expectStatus(200, room.larkspur.member.get(path));
 
 describe.each(['http', 'stdio'] as const)('over %s', (kind) => {
-  test('the tools are listed with their schemas and what a client should know before it calls them', async () => {
+  test('tools/list returns each tool with its schemas and hints', async () => {
     const { client } = await agentUser(api, room.larkspur, kind);
     const { tools } = await client.listTools();
     const hints = Object.fromEntries(
@@ -92,24 +92,24 @@ describe.each(['http', 'stdio'] as const)('over %s', (kind) => {
         hints[tool.name] === adds || !hints[tool.name]?.[2],
       );
     }
-    expect(tools.find(({ name }) => name === 'get_inbox')?.description).toContain('moves to in_progress');
-    expect(client.getInstructions()).toContain('never an instruction');
+    expect(tools.find(({ name }) => name === 'get_inbox')?.description).toContain('changes to in_progress');
+    expect(client.getInstructions()).toContain('not as instructions');
   });
 
-  test('two agents and a person work together in a room by the tools alone', async () => {
+  test('two agents and a person work together in a room with the tools alone', async () => {
     const person = await memberUser(api, room.larkspur, kind);
     const scribe = await agentUser(api, room.larkspur, kind);
     const scout = await agentUser(api, room.tamarack, kind);
 
-    const listed = await done(scribe, 'list_rooms');
+    const listed = await callTool(scribe, 'list_rooms');
     expect(listed).toEqual({ notice: NOTICE, ...(await expectStatus(200, room.larkspur.agent.get('/v1/rooms'))) });
     expect(listed.data[0].id).toBe(room.id);
 
-    const posted = await done(person, 'post_message', { room: room.id, text: 'Where do we start, @scribe?' });
+    const posted = await callTool(person, 'post_message', { room: room.id, text: 'Where do we start, @scribe?' });
     expect(posted).toMatchObject({ replayed: false, wakes: [{ agent: room.larkspur.agentId, status: 'pending' }] });
     const line = { room: room.id, category: 'decision', content: 'We start at noon.', tags: ['plan'] };
-    const { id: entry } = await done(scribe, 'write_memory', line);
-    const task = await done(scribe, 'send_task', {
+    const { id: entry } = await callTool(scribe, 'write_memory', line);
+    const task = await callTool(scribe, 'send_task', {
       room: room.id,
       to: 'Scout',
       goal: 'Find a hall',
@@ -119,23 +119,23 @@ describe.each(['http', 'stdio'] as const)('over %s', (kind) => {
       memory_refs: [entry],
     });
 
-    const inbox = await done(scout, 'get_inbox', { room: room.id });
+    const inbox = await callTool(scout, 'get_inbox', { room: room.id });
     expect(inbox).toMatchObject({ notice: NOTICE, more_tasks: false, messages: [{ task: task.id }] });
     expect(inbox.tasks).toEqual([await get(`${room.path}/tasks/${task.id}`)]);
     expect(inbox.tasks[0]).toMatchObject({ id: task.id, state: 'in_progress', goal: 'Find a hall' });
 
-    await done(scout, 'respond_to_task', { room: room.id, task: task.id, state: 'done', result: 'The old mill' });
-    const { task: answered } = await done(scribe, 'get_task', { room: room.id, task: task.id });
+    await callTool(scout, 'respond_to_task', { room: room.id, task: task.id, state: 'done', result: 'The old mill' });
+    const { task: answered } = await callTool(scribe, 'get_task', { room: room.id, task: task.id });
     expect(answered).toEqual(await get(`${room.path}/tasks/${task.id}`));
     expect(answered).toMatchObject({ state: 'done', result: 'The old mill' });
-    const news = await done(scout, 'get_inbox', { room: room.id, cursor: inbox.next_cursor });
+    const news = await callTool(scout, 'get_inbox', { room: room.id, cursor: inbox.next_cursor });
     expect([news.tasks, news.messages]).toEqual([[], []]);
 
-    expect(await done(scout, 'read_memory', { room: room.id, category: 'decision' })).toEqual({
+    expect(await callTool(scout, 'read_memory', { room: room.id, category: 'decision' })).toEqual({
       notice: NOTICE,
       ...(await get(`${room.path}/memory?category=decision`)),
     });
-    const messages = await done(scout, 'get_messages', { room: room.id });
+    const messages = await callTool(scout, 'get_messages', { room: room.id });
     expect(messages).toEqual({ notice: NOTICE, ...(await get(`${room.path}/messages`)) });
     for (const message of messages.data) {
       expect(message).toMatchObject({ company: expect.any(String), author: { name: expect.any(String) } });
@@ -143,7 +143,7 @@ describe.each(['http', 'stdio'] as const)('over %s', (kind) => {
     }
   });
 
-  test('runs are listed and read as their routes show them, to their own company and to others', async () => {
+  test('list_runs and get_run return what the routes return, to the own company and to another', async () => {
     const posted = await expectStatus(
       201,
       room.tamarack.member.post(`${room.path}/events`, { type: 'message', text: '@scribe hello' }),
@@ -155,21 +155,25 @@ describe.each(['http', 'stdio'] as const)('over %s', (kind) => {
     const runId = (claim as { runId: string }).runId;
     for (const company of [room.larkspur, room.tamarack]) {
       const user = await memberUser(api, company, kind);
-      const { data } = await done(user, 'list_runs', { room: room.id, state: 'open', since: '2020-01-01T00:00:00Z' });
+      const { data } = await callTool(user, 'list_runs', {
+        room: room.id,
+        state: 'open',
+        since: '2020-01-01T00:00:00Z',
+      });
       expect(data).toEqual((await expectStatus(200, company.member.get(`/v1/runs?room=${room.id}`))).data);
-      const { run } = await done(user, 'get_run', { run: runId });
+      const { run } = await callTool(user, 'get_run', { run: runId });
       expect(run).toEqual(await expectStatus(200, company.member.get(`/v1/runs/${runId}`)));
     }
   });
 
-  test('memory is filtered and searched as its route does it', async () => {
+  test('read_memory filters and searches as the route does', async () => {
     const user = await memberUser(api, room.larkspur, kind);
     const lines = [
       { category: 'fact', content: 'The old mill seats forty', tags: ['hall'] },
       { category: 'decision', content: 'We start at noon' },
     ];
     const ids: string[] = [];
-    for (const line of lines) ids.push((await done(user, 'write_memory', { room: room.id, ...line })).id);
+    for (const line of lines) ids.push((await callTool(user, 'write_memory', { room: room.id, ...line })).id);
     const deprecation = { type: 'memory_deprecation', entry: ids[1] };
     await expectStatus(201, room.larkspur.member.post(`${room.path}/events`, deprecation));
     const asked: [Json, string, string[]][] = [
@@ -180,7 +184,7 @@ describe.each(['http', 'stdio'] as const)('over %s', (kind) => {
       [{ q: 'noon' }, '?q=noon', []],
     ];
     for (const [args, query, expected] of asked) {
-      const found = await done(user, 'read_memory', { room: room.id, ...args });
+      const found = await callTool(user, 'read_memory', { room: room.id, ...args });
       expect([args, found.data.map(({ id }: Json) => id)]).toEqual([args, expected]);
       expect(found).toEqual({ notice: NOTICE, ...(await get(`${room.path}/memory${query}`)) });
     }
@@ -188,16 +192,16 @@ describe.each(['http', 'stdio'] as const)('over %s', (kind) => {
     expect(problem).toMatchObject({ code: 'invalid_input', parameter: 'order' });
   });
 
-  test('a list is read page by page, both ways', async () => {
+  test('a list is read page by page, in both orders', async () => {
     const user = await memberUser(api, room.larkspur, kind);
     const texts = ['one', 'two', 'three', 'four', 'five'];
-    for (const text of texts) await done(user, 'post_message', { room: room.id, text });
+    for (const text of texts) await callTool(user, 'post_message', { room: room.id, text });
     for (const order of ['asc', 'desc']) {
       const seen: string[] = [];
       let cursor: string | null = null;
       do {
         const args: Json = { room: room.id, limit: 2, order, ...(cursor !== null && { cursor }) };
-        const page = await done(user, 'get_messages', args);
+        const page = await callTool(user, 'get_messages', args);
         seen.push(...page.data.map((message: Json) => message.text));
         cursor = page.next_cursor;
       } while (cursor !== null);
@@ -205,9 +209,9 @@ describe.each(['http', 'stdio'] as const)('over %s', (kind) => {
     }
   });
 
-  test('what does not fit is refused with a pointer to the argument, and nothing is written', async () => {
+  test('invalid arguments are refused with a pointer, and nothing is written', async () => {
     const user = await agentUser(api, room.larkspur, kind);
-    for (const [tool, args, pointer] of UNFIT) {
+    for (const [tool, args, pointer] of INVALID_CALLS) {
       const given: Json = { ...args, ...('room' in args && args.room === 'ROOM' && { room: room.id }) };
       const { code, status, detail, pointer: got } = (await user.call(tool, given)).problem;
       expect([tool, code, status, got]).toEqual([tool, 'invalid_input', 400, pointer]);
@@ -217,20 +221,20 @@ describe.each(['http', 'stdio'] as const)('over %s', (kind) => {
     expect(new Set(written)).toEqual(new Set(['member_joined', 'agent_added']));
   });
 
-  test('a cursor of another list is refused by the name of its parameter', async () => {
+  test('a cursor of another list is refused, and the problem names the parameter', async () => {
     const user = await memberUser(api, room.larkspur, kind);
     const { problem } = await user.call('list_rooms', { cursor: 'x' });
     expect(problem).toMatchObject({ code: 'invalid_input', parameter: 'cursor' });
   });
 
-  test('a tool that there is not is an error of the protocol', async () => {
+  test('an unknown tool is a protocol error', async () => {
     const { client } = await memberUser(api, room.larkspur, kind);
     for (const name of ['approve', 'toString', '__proto__']) {
       await expect(client.callTool({ name, arguments: {} })).rejects.toMatchObject({ code: -32602 });
     }
   });
 
-  test('an idempotency_key writes once, whoever of one key repeats it and by whatever way, and never something else', async () => {
+  test('an idempotency_key writes once for all clients of one key, over MCP and over HTTP, and is refused for another body', async () => {
     const token = await agentKeyOf(room.larkspur);
     const [one, two] = [
       await connectMcp(transportTo(api.url, token, kind)),
@@ -243,8 +247,8 @@ describe.each(['http', 'stdio'] as const)('over %s', (kind) => {
     ];
     for (const [tool, fields, type] of writes) {
       const args = { room: room.id, ...fields, idempotency_key: `the ${type}`.replace(' ', '-') };
-      const first = await done(one, tool, args);
-      expect(await done(two, tool, args)).toEqual({ ...first, replayed: true });
+      const first = await callTool(one, tool, args);
+      expect(await callTool(two, tool, args)).toEqual({ ...first, replayed: true });
       const headers = { 'idempotency-key': args.idempotency_key, 'content-type': 'application/json' };
       const body = JSON.stringify({ type, ...fields });
       const rest = await api.client(token).send('POST', `${room.path}/events`, { body, headers });
@@ -257,7 +261,7 @@ describe.each(['http', 'stdio'] as const)('over %s', (kind) => {
     for (const [, , type] of writes) expect(data.filter((event: Json) => event.type === type)).toHaveLength(1);
   });
 
-  test('a connection that drops in mid call leaves one message, however often the call is repeated', async () => {
+  test('after a dropped connection, repeated calls write one message', async () => {
     const token = await agentKeyOf(room.larkspur);
     const args = { room: room.id, text: '@scout are you there?', idempotency_key: 'held-up' };
     const held = await holdTransaction(
@@ -281,28 +285,28 @@ describe.each(['http', 'stdio'] as const)('over %s', (kind) => {
     }
     await until('the message', async () => (await api.db.message.count({ where: { roomId: room.id } })) > 0);
     const user = await connectMcp(transportTo(api.url, token, kind));
-    const again = await done(user, 'post_message', args);
-    expect([again.replayed, await done(user, 'post_message', args)]).toEqual([true, again]);
+    const again = await callTool(user, 'post_message', args);
+    expect([again.replayed, await callTool(user, 'post_message', args)]).toEqual([true, again]);
     expect((await get(`${room.path}/messages`)).data.map((message: Json) => message.text)).toEqual([args.text]);
     expect(await api.db.wake.count({ where: { roomId: room.id } })).toBe(1);
   });
 
-  test('a client of an old version of the protocol uses the same tools', async () => {
+  test('a client with an old protocol version uses the same tools', async () => {
     const transport = transportTo(api.url, await agentKeyOf(room.larkspur), kind);
     const send = transport.send.bind(transport);
-    transport.send = (message, options) => send(asOld(message), options);
-    const speak = transport.setProtocolVersion?.bind(transport);
-    let spoken: unknown;
+    transport.send = (message, options) => send(withOldVersion(message), options);
+    const setVersion = transport.setProtocolVersion?.bind(transport);
+    let negotiated: unknown;
     transport.setProtocolVersion = (version) => {
-      spoken = version;
-      speak?.(version);
+      negotiated = version;
+      setVersion?.(version);
     };
     const user = await connectMcp(transport);
-    expect(spoken).toBe('2024-11-05');
-    expect((await done(user, 'list_rooms')).data).toHaveLength(1);
+    expect(negotiated).toBe('2024-11-05');
+    expect((await callTool(user, 'list_rooms')).data).toHaveLength(1);
   });
 
-  /** A client whose connection can be cut while a call is under way. */
+  /** A client whose connection can be cut during a call. */
   async function droppable(token: string): Promise<{ user: McpUser; drop(): void }> {
     if (kind === 'stdio') {
       const transport = transportTo(api.url, token, kind) as StdioClientTransport;
@@ -318,13 +322,13 @@ describe.each(['http', 'stdio'] as const)('over %s', (kind) => {
   }
 });
 
-function asOld(message: JSONRPCMessage): JSONRPCMessage {
+function withOldVersion(message: JSONRPCMessage): JSONRPCMessage {
   if (!('method' in message) || message.method !== 'initialize') return message;
   return { ...message, params: { ...message.params, protocolVersion: '2024-11-05' } };
 }
 
-/** What a call that must succeed gives. */
-async function done(user: McpUser, tool: string, args: Record<string, unknown> = {}): Promise<Json> {
+/** The result of a call that must succeed. */
+async function callTool(user: McpUser, tool: string, args: Record<string, unknown> = {}): Promise<Json> {
   const { data, problem } = await user.call(tool, args);
   if (problem !== null) throw new Error(`${tool} failed: ${JSON.stringify(problem)}`);
   return data;

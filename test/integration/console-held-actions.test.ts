@@ -1,5 +1,5 @@
-// Held actions in the console: shown as they were frozen, decided in two steps, and never told to have been decided when they
-// were not.
+// Held actions in the console: shown exactly as recorded, decided on a second page, and never reported as decided when the
+// decision was not recorded.
 
 import { expireHeldActions } from '../../prisma/store/runs/held-actions/decide';
 import { closeAsLost } from '../../prisma/store/runs/fence';
@@ -32,7 +32,7 @@ async function heldAction(goal = 'Check it.') {
 
 const stateOf = async (id: string) => (await ground.world.db.heldAction.findUniqueOrThrow({ where: { id } })).state;
 
-test('what waits is listed, and shown as the hash covers it, with what asked for it and how long is left', async () => {
+test('a held action is listed, and shown with its hashed JSON, the message that caused it and the remaining time', async () => {
   const { run, held, path } = await heldAction();
   const list = await reader.get('/console/held-actions');
   expect(list.html).toContain(`href="${path}"`);
@@ -41,8 +41,8 @@ test('what waits is listed, and shown as the hash covers it, with what asked for
   const exact = /<pre id="exact">(.*?)<\/pre>/s.exec(html)?.[1] ?? '';
   expect(textOf(exact)).toBe(held.action);
   expect(textOf(html)).toContain(held.sha256);
-  expect(textOf(html)).toContain('has the SHA-256 that a yes is a yes to');
-  expect(textOf(html)).toMatch(/7[12] hours and \d+ minutes are left/);
+  expect(textOf(html)).toContain('You approve exactly this JSON. SHA-256:');
+  expect(textOf(html)).toMatch(/expires in 7[12] hours and \d+ minutes/);
   expect(textOf(html)).toContain('@scribe please');
   expect(html).toContain(`href="/console/runs/${run.id}"`);
 });
@@ -50,7 +50,7 @@ test('what waits is listed, and shown as the hash covers it, with what asked for
 test.each([
   ['approve', 'approved', 'The task is sent to the agent', 'Your decision is recorded: approved.'],
   ['decline', 'declined', 'The task is not sent', 'Your decision is recorded: declined.'],
-])('%s: a page names the effect first, and only its form decides', async (decision, state, effect, done) => {
+])('%s: a page shows the effect, and only its form decides', async (decision, state, effect, done) => {
   const { held, path } = await heldAction();
   const confirm = await reader.get(`${path}/${decision}`);
   expect(textOf(confirm.html)).toContain(effect);
@@ -61,7 +61,7 @@ test.each([
   expect(row.decidedBy).toBe(keyId);
 });
 
-test('decided by somebody else meanwhile is shown as theirs, whichever way', async () => {
+test('an earlier decision of another person is shown as theirs', async () => {
   const other = createClient(ground.url, (await ground.hostKey('member', 'Nia')).token);
   for (const theirs of ['approve', 'decline'] as const) {
     for (const mine of ['approve', 'decline'] as const) {
@@ -71,46 +71,46 @@ test('decided by somebody else meanwhile is shown as theirs, whichever way', asy
       const page = await reader.submit(confirm, `${path}/decision`);
       const text = textOf(page.html);
       expect(text).not.toContain('Your decision is recorded');
-      expect(text).toMatch(theirs === mine ? /Somebody else decided it before you: Nia/ : /You decided nothing/);
+      expect(text).toContain(`Already ${theirs}d by Nia; your click changed nothing.`);
       expect(text).toContain(`Decided by Nia`);
       expect(await stateOf(held.id)).toBe(theirs === 'approve' ? 'approved' : 'declined');
     }
   }
 });
 
-test('expired meanwhile reads as expired, never as declined, nor as success', async () => {
+test('an action that expired is shown as expired, not as declined or approved', async () => {
   const { run, held, path } = await heldAction();
   const confirm = await reader.get(`${path}/approve`);
   await letExpire(ground.world, run.id, 'task_send:1');
   await expireHeldActions(ground.world.db, 100);
   const page = await reader.submit(confirm, `${path}/decision`);
   expect(page.status).toBe(410);
-  expect(textOf(page.html)).toContain('meanwhile this action is expired');
+  expect(textOf(page.html)).toContain('Already expired; your click changed nothing.');
   expect(textOf(page.html)).not.toMatch(/Your decision is recorded|declined by/i);
   expect(await stateOf(held.id)).toBe('expired');
 });
 
-test('superseded meanwhile reads as superseded, and offers no decision any more', async () => {
+test('an action that was superseded is shown as superseded, without a decision form', async () => {
   const { run, held, path } = await heldAction();
   const confirm = await reader.get(`${path}/approve`);
   await closeAsLost(ground.world.db, run.id);
   const page = await reader.submit(confirm, `${path}/decision`);
   expect(page.status).toBe(409);
-  expect(textOf(page.html)).toContain('meanwhile this action is superseded');
+  expect(textOf(page.html)).toContain('Already superseded; your click changed nothing.');
   expect(page.html).not.toContain(`${path}/approve`);
   expect((await reader.get(`${path}/approve`)).status).toBe(409);
   expect(await stateOf(held.id)).toBe('superseded');
 });
 
-test('a decision about another hash is none', async () => {
+test('a decision with another hash is not recorded', async () => {
   const { held, path } = await heldAction();
   const confirm = await reader.get(`${path}/approve`);
   const page = await reader.submit(confirm, `${path}/decision`, { hash: '0'.repeat(64) });
   expect([page.status, await stateOf(held.id)]).toEqual([409, 'held']);
-  expect(textOf(page.html)).toContain('You decided nothing');
+  expect(textOf(page.html)).toContain('Your decision was not recorded');
 });
 
-test('a decision that no form of this session sent is none', async () => {
+test('a decision without the form token or from another origin is not recorded', async () => {
   const { held, path } = await heldAction();
   const fields = fieldsOf((await reader.get(`${path}/approve`)).html, `${path}/decision`);
   const { csrf: _, ...without } = fields;
@@ -119,18 +119,18 @@ test('a decision that no form of this session sent is none', async () => {
   expect(await stateOf(held.id)).toBe('held');
 });
 
-test('another company sees none of it', async () => {
+test('another company does not see the action', async () => {
   const { held, path } = await heldAction();
   const guest = consoleReader(ground.url);
   await guest.signIn((await ground.guestKey()).token);
-  expect(textOf((await guest.get('/console/held-actions')).html)).toContain('Nothing waits for your company’s yes.');
+  expect(textOf((await guest.get('/console/held-actions')).html)).toContain('No actions waiting for approval.');
   for (const page of [path, `${path}/approve`, `${path}/decline`]) expect((await guest.get(page)).status).toBe(404);
   const { csrf = '' } = fieldsOf((await guest.get('/console/rooms')).html, '/console/sign-out');
   const forged = await guest.post(`${path}/decision`, { csrf, decision: 'approve', hash: held.sha256 });
   expect([forged.status, await stateOf(held.id)]).toEqual([404, 'held']);
 });
 
-test('what a model wants to do is never markup', async () => {
+test('the text of an action is never markup', async () => {
   const { path } = await heldAction(HOSTILE);
   for (const page of [path, `${path}/approve`]) {
     const { html } = await reader.get(page);

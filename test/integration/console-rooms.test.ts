@@ -1,4 +1,4 @@
-// Rooms in the console: what is shown of them, that nothing in them is ever markup, and writing to them.
+// Rooms in the console: their content, that texts are never markup, and posting to them.
 
 import { RoomDraft } from '../../prisma/store/rooms/room-draft';
 import { lockRoomForWrite } from '../../prisma/store/rooms/roster';
@@ -36,7 +36,7 @@ const HOSTILE = [
 
 const NEVER = /<script>alert|<img src=x|<svg onload|onfocus=alert\(1\) x='"|href="javascript:/;
 
-test('a room shows messages, task cards with their state, memory, agents, endings and wakes that came to nothing', async () => {
+test('a room shows messages, tasks with their state, memory, agents, endings and suppressed wakes', async () => {
   const { world } = ground;
   const run = await openRun(world, { text: 'where do we start?' });
   await closeRun(world.db, run.execution, run.id, { kind: 'failed', code: 'internal' });
@@ -57,7 +57,7 @@ test('a room shows messages, task cards with their state, memory, agents, ending
     '@scribe',
     'Larkspur',
     'Tamarack',
-    'failed Scribe: it did nothing.',
+    'failed Scribe: it completed no step.',
     'not woken Scout: the agent is not available.',
   ]) {
     expect(text).toContain(shown);
@@ -65,7 +65,7 @@ test('a room shows messages, task cards with their state, memory, agents, ending
   expect(html).toContain(`href="/console/runs/${run.id}"`);
 });
 
-test("one's own agent's reason is told to one's own company", async () => {
+test('a company sees the exact reason of a suppressed wake of its own agent', async () => {
   const { world } = ground;
   await world.db.agent.update({ where: { id: world.scribe.id }, data: { pausedAt: new Date() } });
   await world.post('@scribe and you?');
@@ -73,17 +73,17 @@ test("one's own agent's reason is told to one's own company", async () => {
   expect(textOf((await reader.get(path)).html)).toContain('not woken Scribe: the room or the agent is paused.');
 });
 
-test('another company’s private memory shows its company and time alone; one’s own is shown whole', async () => {
+test('of another company’s private memory a person sees only the company and the time', async () => {
   await remember('fact', 'Our margin is 12 percent.', 'private');
   const guest = consoleReader(ground.url);
   await guest.signIn((await ground.guestKey()).token);
-  const theirs = (await guest.get(path)).html;
-  expect(theirs).not.toContain('margin');
-  expect(textOf(theirs)).toContain('A private line of Larkspur');
+  const guestPage = (await guest.get(path)).html;
+  expect(guestPage).not.toContain('margin');
+  expect(textOf(guestPage)).toContain('Private entry of Larkspur');
   expect((await reader.get(path)).html).toContain('Our margin is 12 percent.');
 });
 
-test.each(HOSTILE)('%s is text wherever it stands', async (hostile) => {
+test.each(HOSTILE)('%s is shown as text on every page', async (hostile) => {
   const { world } = ground;
   const clean = hostile.replaceAll('@', '');
   await world.post(hostile);
@@ -111,7 +111,7 @@ test.each(HOSTILE)('%s is text wherever it stands', async (hostile) => {
   await world.db.agent.update({ where: { id: world.scout.id }, data: { name: 'Scout' } });
 });
 
-test.each(HOSTILE)('a file called %s is shown as text, and is only ever saved', async (name) => {
+test.each(HOSTILE)('a file called %s is shown as text and served only as a download', async (name) => {
   const added = await fetch(`${ground.url}${api}/files?name=${encodeURIComponent(`${name}.html`)}`, {
     method: 'POST',
     headers: { authorization: `Bearer ${token}`, 'content-type': 'text/html' },
@@ -129,13 +129,13 @@ test.each(HOSTILE)('a file called %s is shown as text, and is only ever saved', 
   expect((await consoleReader(ground.url).get(`${path}/files/${id}`)).location).toContain('/console/sign-in');
 });
 
-test('memory is searched', async () => {
+test('a person searches memory', async () => {
   await remember('fact', 'The kestrel nests under the eaves.', 'shared');
   const found = await reader.get(`${path}?q=kestrel`);
   const part = /id="memory"(.*?)<\/section>/s.exec(found.html)?.[1] ?? '';
   expect(part).toContain('kestrel nests');
   expect(part).not.toContain('We ship on Friday.');
-  expect(textOf((await reader.get(`${path}?q=walrus`)).html)).toContain('No line of memory matches.');
+  expect(textOf((await reader.get(`${path}?q=walrus`)).html)).toContain('No memory entry matches.');
 });
 
 describe('a message', () => {
@@ -143,8 +143,8 @@ describe('a message', () => {
     ['@scribe please', ['Scribe']],
     ['ask scribe@example.com and `@scribe`', []],
     ['@Scout and @scribe', ['Scout', 'Scribe']],
-    ['> @scribe said so', []],
-  ])('%s is shown with those it addresses, and posting it addresses them', async (text, names) => {
+    ['> @scribe agreed', []],
+  ])('the preview of %s shows the agents that the posted message addresses', async (text, names) => {
     const preview = await reader.submit(await reader.get(path), `${path}/message`, { text });
     const box = /id="addressed">(.*?)<\/div>/s.exec(preview.html)?.[1] ?? '';
     const shown = [...box.matchAll(/<strong>([^<]*)<\/strong>/g)].map(([, name]) => name);
@@ -156,13 +156,13 @@ describe('a message', () => {
     expect(body.data[0].author).toMatchObject({ kind: 'person', name: 'Mel' });
   });
 
-  test('looked at is not sent', async () => {
+  test('a preview sends nothing', async () => {
     const before = await lastSeq();
     await reader.submit(await reader.get(path), `${path}/message`, { text: '@scribe not yet' });
     expect(await lastSeq()).toBe(before);
   });
 
-  test('sent twice by one form is one message', async () => {
+  test('one form that is sent twice posts one message', async () => {
     const preview = await reader.submit(await reader.get(path), `${path}/message`, { text: 'only once' });
     const before = await lastSeq();
     const [first, second] = await Promise.all([
@@ -174,14 +174,14 @@ describe('a message', () => {
     expect((await lastSeq()) - before).toBe(1);
   });
 
-  test('keeps its line breaks and its white space', async () => {
+  test('keeps its line breaks and spaces', async () => {
     const preview = await reader.submit(await reader.get(path), `${path}/message`, { text: 'one\r\n\r\n  two' });
     await reader.submit(preview, `${path}/send`);
     const { body } = await createClient(ground.url, token).get(`${api}/messages?order=desc&limit=1`);
     expect(body.data[0].text).toBe('one\n\n  two');
   });
 
-  test('that the API refuses is kept, and shown with what is wrong', async () => {
+  test('that the API refuses is shown again with the problem', async () => {
     const text = 'x'.repeat(32_001);
     const page = await reader.submit(await reader.get(path), `${path}/message`, { text });
     const refused = await reader.submit(page, `${path}/send`);
@@ -190,13 +190,13 @@ describe('a message', () => {
     expect(refused.html).toContain(text);
   });
 
-  test('too long for any form is refused in words', async () => {
+  test('that is larger than the form limit is refused with a text', async () => {
     const page = await reader.submit(await reader.get(path), `${path}/message`, { text: 'x'.repeat(600_000) });
     expect([page.status, textOf(page.html).includes('too large')]).toEqual([413, true]);
   });
 });
 
-test('a task is looked at, sent, and stands in the room as a card', async () => {
+test('a task is previewed, sent and shown in the room', async () => {
   const form = await reader.get(`${path}/task`);
   const fields = {
     to: 'scout',
@@ -221,14 +221,14 @@ test('a task is looked at, sent, and stands in the room as a card', async () => 
 });
 
 test.each([
-  [{ to: 'nobody', goal: 'x' }, 'Choose an agent'],
-  [{ to: 'scout', goal: '  ' }, 'Say what is to be done'],
-])('a task of %j is asked for again, with what was typed', async (fields, says) => {
+  [{ to: 'unknown', goal: 'x' }, 'Choose an agent'],
+  [{ to: 'scout', goal: '  ' }, 'Enter a goal'],
+])('an incomplete task %j is shown again with the entered fields', async (fields, message) => {
   const page = await reader.submit(await reader.get(`${path}/task`), `${path}/task`, { ...fields, criteria: 'kept' });
-  expect([page.status, textOf(page.html).includes(says), page.html.includes('kept')]).toEqual([400, true, true]);
+  expect([page.status, textOf(page.html).includes(message), page.html.includes('kept')]).toEqual([400, true, true]);
 });
 
-test('older events are a page of their own', async () => {
+test('older events are on another page', async () => {
   for (let i = 0; i < 62; i += 1) await ground.world.post(`note ${i}`);
   const newest = await reader.get(path);
   expect(newest.html).toContain('note 61');
@@ -240,21 +240,21 @@ test('older events are a page of their own', async () => {
   expect(page.html).not.toContain('data-live=');
 });
 
-test('a room is paused and resumed', async () => {
+test('a person pauses and resumes a room', async () => {
   const paused = await reader.submit(await reader.get(path), `${path}/pause`);
   expect(textOf(paused.html)).toContain('No agent is woken in this room.');
   const resumed = await reader.submit(paused, `${path}/resume`);
   expect(resumed.html).toContain(`action="${path}/pause"`);
 });
 
-test('what is not one’s company’s is not there, in words: rooms, news, tasks, files, runs, held actions', async () => {
+test('pages of another company’s room, tasks, runs and feed are not found', async () => {
   const company = await ground.world.db.company.create({
     data: { id: ground.world.host.id.replace(/.{4}$/, '0000'), slug: 'fireweed', name: 'Fireweed' },
   });
   const { token: foreign } = await ground.keyOf({ kind: 'person', role: 'admin', name: 'Eve', companyId: company.id });
   const stranger = consoleReader(ground.url);
   const home = await stranger.signIn(foreign);
-  expect(textOf(home.html)).toContain('Your company is in no room yet.');
+  expect(textOf(home.html)).toContain('No rooms yet.');
   const run = await openRun(ground.world);
   for (const hidden of [
     path,
@@ -265,7 +265,7 @@ test('what is not one’s company’s is not there, in words: rooms, news, tasks
     '/console/rooms/1',
   ]) {
     const page = await stranger.get(hidden);
-    expect([page.status, textOf(page.html).includes('Nothing here')]).toEqual([404, true]);
+    expect([page.status, textOf(page.html).includes('Not found')]).toEqual([404, true]);
   }
   expect((await stranger.get(`${path}/news`)).status).toBe(404);
   const { csrf = '' } = fieldsOf(home.html, '/console/sign-out');
@@ -277,22 +277,22 @@ test('what is not one’s company’s is not there, in words: rooms, news, tasks
   }
 });
 
-test('the news of a room are its feed, under the session', async () => {
+test('the news path streams the room’s feed to a session', async () => {
   const aborted = new AbortController();
   const answer = await fetch(`${ground.url}${path}/news?after=${await lastSeq()}`, {
     headers: { cookie: reader.cookie ?? '', accept: 'text/event-stream' },
     signal: aborted.signal,
   });
   expect([answer.status, answer.headers.get('content-type')]).toEqual([200, 'text/event-stream; charset=utf-8']);
-  await ground.world.post('hear ye');
+  await ground.world.post('fresh news');
   const stream = (answer.body as ReadableStream<Uint8Array>).getReader();
-  let heard = '';
-  while (!heard.includes('hear ye')) heard += Buffer.from((await stream.read()).value ?? []).toString();
+  let received = '';
+  while (!received.includes('fresh news')) received += Buffer.from((await stream.read()).value ?? []).toString();
   aborted.abort();
   expect((await fetch(`${ground.url}${path}/news`, { redirect: 'manual' })).status).toBe(303);
 });
 
-test('a page that asks too much says when to come back', async () => {
+test('a page over the rate limit shows when to try again', async () => {
   const slow = await openConsole({ requestsPerMinute: 3 });
   const busy = consoleReader(slow.url);
   const { token: own } = await slow.hostKey();

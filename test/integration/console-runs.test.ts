@@ -1,5 +1,4 @@
-// A run in the console: its lanes and the same in words, what one may know of another company's, and stopping and asking anew.
-// And usage, day by day.
+// Runs in the console: chart and table, runs of other companies, cancelling and asking again. Also usage per day.
 
 import { closeRun } from '../../prisma/store/runs/fence';
 import { parseMicros } from '../../workflows/policy/prices';
@@ -19,26 +18,26 @@ beforeAll(async () => {
 });
 afterAll(() => ground.close());
 
-test('a run is a picture of lanes, and a table of the same', async () => {
+test('a run is shown as a chart of lanes and as a table', async () => {
   const run = await openRun(ground.world);
   await closeRun(ground.world.db, run.execution, run.id, { kind: 'failed', code: 'internal' });
   const { html } = await reader.get(`/console/runs/${run.id}`);
   expect(html).toMatch(/<svg class="picture" viewBox="[^"]+" role="img" aria-label="The run in 5 lanes\./);
   const text = textOf(html);
-  for (const said of [
+  for (const expected of [
     'claim is granted, once and for good',
     'wake is delivered',
     'run is closed: failed (internal)',
     'workflow',
     'room effects',
   ]) {
-    expect(text).toContain(said);
+    expect(text).toContain(expected);
   }
   expect(text).toContain('No Temporal is configured here: this is from the ledger alone.');
   expect(html.match(/<tr>/g)?.length).toBeGreaterThan(4);
 });
 
-test('what waits for a yes is in the timeline, and so is who said it', async () => {
+test('the timeline shows a held action and the person who decided it', async () => {
   const run = await heldRun(ground.world, { task_send: 'hold' });
   const path = `/console/runs/${run.id}`;
   expect(textOf((await reader.get(path)).html)).toContain('task_send:1 is held until somebody says yes');
@@ -48,7 +47,7 @@ test('what waits for a yes is in the timeline, and so is who said it', async () 
   expect(textOf((await reader.get(path)).html)).toContain('task_send:1 is declined by Ada');
 });
 
-test('a run links to its workflow in the Temporal Web UI, where that is known', async () => {
+test('a run links to its workflow in the Temporal Web UI, if its address is configured', async () => {
   const run = await openRun(ground.world);
   const { html } = await reader.get(`/console/runs/${run.id}`);
   const workflow = encodeURIComponent(run.execution.workflowId);
@@ -62,7 +61,7 @@ test('a run links to its workflow in the Temporal Web UI, where that is known', 
   await without.close();
 });
 
-test('of another company’s run one sees that it ran and how it ended, and nothing of how it went', async () => {
+test('of another company’s run a person sees the ending and no timeline', async () => {
   const run = await openRun(ground.world);
   await closeRun(ground.world.db, run.execution, run.id, { kind: 'failed', code: 'internal' });
   const guest = consoleReader(ground.url);
@@ -71,25 +70,25 @@ test('of another company’s run one sees that it ran and how it ended, and noth
   const text = textOf(page.html);
   expect(page.status).toBe(200);
   expect(text).toContain('failed');
-  expect(text).toContain('that company’s own');
+  expect(text).toContain('Only that company can see its timeline');
   expect(page.html).not.toMatch(/<svg|internal|temporal|wake\//i);
   expect(page.html).not.toContain(`/console/runs/${run.id}/cancel`);
 });
 
-test('cancelling names its effect first, and only its form cancels', async () => {
+test('the cancel page shows the effect, and only its form cancels', async () => {
   const run = await openRun(ground.world);
   const path = `/console/runs/${run.id}`;
   const confirm = await reader.get(`${path}/cancel`);
-  expect(textOf(confirm.html)).toContain('What it has done stays.');
+  expect(textOf(confirm.html)).toContain('Completed steps are kept.');
   const stateOf = async () => (await ground.world.db.run.findUniqueOrThrow({ where: { id: run.id } })).state;
   expect(await stateOf()).toBe('open');
   const page = await reader.submit(confirm, `${path}/cancel`, { reason: '<b>no</b> longer needed' });
   expect([page.path, await stateOf()]).toEqual([path, 'closed']);
   expect(textOf(page.html)).toContain('<b>no</b> longer needed');
-  expect(textOf((await reader.get(`${path}/cancel`)).html)).toContain('It is over already (cancelled)');
+  expect(textOf((await reader.get(`${path}/cancel`)).html)).toContain('The run has already ended (cancelled)');
 });
 
-test('a member cancels and asks again as an admin does; asking again posts a message of one’s own', async () => {
+test('a member cancels and asks again as an admin does; asking again posts a message in the member’s name', async () => {
   const member = consoleReader(ground.url);
   await member.signIn((await ground.hostKey('member', 'Mel')).token);
   const run = await openRun(ground.world, { text: 'count them' });
@@ -103,14 +102,14 @@ test('a member cancels and asks again as an admin does; asking again posts a mes
   expect(newest.id).not.toBe(run.messageId);
 });
 
-test('usage is by day: endings, tokens, money and wakes that came to nothing, as pictures and as tables', async () => {
+test('usage is shown per day: endings, tokens, money and suppressed wakes, as charts and tables', async () => {
   const own = await openConsole({
     prices: new Map([['test-model', { inputMicros: 2_500_000n, outputMicros: 10_000_000n, currency: 'USD' }]]),
   });
   const there = consoleReader(own.url);
   await there.signIn((await own.hostKey()).token);
   const empty = textOf((await there.get('/console/usage')).html);
-  for (const none of ['No agent of yours ran', 'No model was asked', 'Nothing was spent', 'Every wake became a run']) {
+  for (const none of ['No runs in', 'No model requests', 'No costs', 'No suppressed wakes']) {
     expect(empty).toContain(none);
   }
   const run = await repliedRun(own.world, { reply: 'Done.' });
@@ -124,8 +123,8 @@ test('usage is by day: endings, tokens, money and wakes that came to nothing, as
   const { html } = await there.get('/console/usage?days=14');
   expect(html.match(/<svg class="picture"/g)).toHaveLength(4);
   const text = textOf(html);
-  for (const said of ['Runs by ending, by day', 'Tokens, by day', 'Money, by day', '0.0045', '1000', 'paused'])
-    expect(text).toContain(said);
+  for (const expected of ['Runs by ending, by day', 'Tokens, by day', 'Money, by day', '0.0045', '1000', 'paused'])
+    expect(text).toContain(expected);
   expect(html.match(/<th scope="row">/g)).toHaveLength(4 * 14);
   await own.close();
 });

@@ -1,4 +1,4 @@
-// The console's door: who may sign in, what the cookie is, and what no form from elsewhere can do.
+// Sign-in to the console, the session cookie, and protection against forms of other sites.
 
 import { createSecretBox } from '../../workflows/policy/secret-box';
 import { ensureOperatorKey, revokeKey, type KeyToCreate } from '../../prisma/store/access/keys';
@@ -20,14 +20,14 @@ async function signedIn() {
   return { key, reader, page };
 }
 
-test('a person signs in with their key and sees their rooms', async () => {
+test('a person signs in with a key and sees the rooms of the company', async () => {
   const { page } = await signedIn();
   expect([page.status, page.path]).toEqual([200, '/console/rooms']);
   expect(textOf(page.html)).toContain('Ada (admin)');
   expect(page.html).toContain(`href="${room()}"`);
 });
 
-test('the cookie is for the server alone, holds no readable key, and is secure where the site is', async () => {
+test('the cookie is HttpOnly, contains no readable key, and is Secure behind TLS', async () => {
   const key = await ground.hostKey();
   const reader = consoleReader(ground.url);
   const form = await reader.get('/console/sign-in');
@@ -35,9 +35,9 @@ test('the cookie is for the server alone, holds no readable key, and is secure w
   const plain = await reader.post('/console/sign-in', fields);
   const set = plain.headers.get('set-cookie') ?? '';
   expect(set).toMatch(/; Max-Age=43200; Path=\/console; Expires=[^;]+; HttpOnly; SameSite=Strict$/);
-  const held = decodeURIComponent(set.split(';')[0] ?? '');
-  expect(held).not.toContain(key.token);
-  expect(Buffer.from(held.split('.').at(-1) ?? '', 'base64url').toString('latin1')).not.toContain(key.token);
+  const cookieValue = decodeURIComponent(set.split(';')[0] ?? '');
+  expect(cookieValue).not.toContain(key.token);
+  expect(Buffer.from(cookieValue.split('.').at(-1) ?? '', 'base64url').toString('latin1')).not.toContain(key.token);
 
   const proxied = consoleReader(ground.url);
   const again = await proxied.get('/console/sign-in');
@@ -56,7 +56,7 @@ test.each<[string, (g: ConsoleGround) => KeyToCreate, RegExp]>([
     ({ world }) => ({ kind: 'agent', agentId: world.scribe.id, name: 'own', companyId: world.host.id }),
     /key of an agent.*people/,
   ],
-])("a %s's key is refused with a sentence that says why", async (_, make, why) => {
+])("a %s's key is refused with a reason", async (_, make, why) => {
   const { token } = await ground.keyOf(make(ground));
   const page = await consoleReader(ground.url).signIn(token);
   expect(page.status).toBe(403);
@@ -64,21 +64,21 @@ test.each<[string, (g: ConsoleGround) => KeyToCreate, RegExp]>([
   expect(page.html).not.toContain(token);
 });
 
-test("the operator's key, an unknown key and none are refused", async () => {
-  const operator = 'operator-key-of-this-very-test-0123456789';
+test("the operator's key, an unknown key and an empty key are refused", async () => {
+  const operator = 'operator-key-of-this-test-only-0123456789';
   await ensureOperatorKey(ground.world.db, operator);
   for (const [key, why] of [
     [operator, "the operator's key"],
-    ['dr_person_unknown', 'not known'],
-    ['', 'not known'],
-    ['käse', 'not known'],
+    ['dr_person_unknown', 'unknown'],
+    ['', 'unknown'],
+    ['käse', 'unknown'],
   ] as const) {
     const page = await consoleReader(ground.url).signIn(key);
     expect([page.status, textOf(page.html).includes(why)]).toEqual([403, true]);
   }
 });
 
-test("a suspended company's person can't sign in", async () => {
+test("a person of a suspended company can't sign in", async () => {
   const { token } = await ground.guestKey();
   await ground.world.db.company.update({ where: { id: ground.world.guest.id }, data: { suspendedAt: new Date() } });
   const page = await consoleReader(ground.url).signIn(token);
@@ -86,16 +86,16 @@ test("a suspended company's person can't sign in", async () => {
   await ground.world.db.company.update({ where: { id: ground.world.guest.id }, data: { suspendedAt: null } });
 });
 
-test('a session ends with its key', async () => {
+test('a session ends when its key is revoked', async () => {
   const { key, reader } = await signedIn();
   await signedIn();
   await ground.world.db.transaction((tx) => revokeKey(tx, ground.world.host.id, key.id));
   const page = await reader.open('/console/rooms');
   expect(page.path).toBe('/console/sign-in?to=%2Fconsole%2Frooms&ended=1');
-  expect(textOf(page.html)).toContain('your key is not valid any more');
+  expect(textOf(page.html)).toContain('your key is no longer valid');
 });
 
-test('a session ends after twelve hours, and no earlier', async () => {
+test('a session ends after twelve hours, not earlier', async () => {
   const { reader } = await signedIn();
   const cookie = reader.cookie;
   jest.useFakeTimers({
@@ -109,7 +109,7 @@ test('a session ends after twelve hours, and no earlier', async () => {
   expect((await reader.get('/console/rooms')).location).toContain('/console/sign-in');
 });
 
-test('a changed cookie, or one sealed for something else, is nobody', async () => {
+test('a changed cookie, or one sealed for another use, is refused', async () => {
   const { reader } = await signedIn();
   const cookie = reader.cookie ?? '';
   const { key } = { key: await ground.hostKey() };
@@ -127,14 +127,14 @@ test('a changed cookie, or one sealed for something else, is nobody', async () =
   }
 });
 
-test('signing out forgets the session', async () => {
+test('sign-out ends the session', async () => {
   const { reader, page } = await signedIn();
   const out = await reader.submit(page, '/console/sign-out');
   expect(out.path).toBe('/console/sign-in');
   expect((await reader.get('/console/rooms')).location).toContain('/console/sign-in');
 });
 
-test('after signing in one is where one was going, and never elsewhere', async () => {
+test('sign-in returns to the requested page, and never to another site', async () => {
   const { token } = await ground.hostKey();
   const reader = consoleReader(ground.url);
   const asked = await reader.open(`${room()}?q=plan`);
@@ -147,7 +147,7 @@ test('after signing in one is where one was going, and never elsewhere', async (
   }
 });
 
-describe('no form from elsewhere does anything', () => {
+describe('forms of other sites have no effect', () => {
   const FORMS: readonly [string, Record<string, string>][] = [
     ['send', { type: 'message', text: 'forged' }],
     ['message', { text: 'forged' }],
@@ -156,7 +156,7 @@ describe('no form from elsewhere does anything', () => {
     ['resume', {}],
   ];
 
-  test.each(FORMS)('%s needs the token and the origin of its own session', async (what, fields) => {
+  test.each(FORMS)('%s needs the form token and the origin of its session', async (what, fields) => {
     const { reader, page } = await signedIn();
     const path = `${room()}/${what}`;
     const { csrf = '' } = fieldsOf(page.html, '/console/sign-out');
@@ -173,7 +173,7 @@ describe('no form from elsewhere does anything', () => {
     ];
     for (const [token, headers] of tries) {
       const answer = await reader.post(path, { ...fields, ...token }, headers);
-      expect([answer.status, textOf(answer.html).includes('not sent from a page of your session')]).toEqual([
+      expect([answer.status, textOf(answer.html).includes('this form belongs to another session')]).toEqual([
         403,
         true,
       ]);
@@ -182,7 +182,7 @@ describe('no form from elsewhere does anything', () => {
     expect([after.lastSeq, after.pausedAt]).toEqual([before.lastSeq, before.pausedAt]);
   });
 
-  test('nor can one be signed in, or out, by one', async () => {
+  test('a form of another site cannot sign a person in or out', async () => {
     const { token } = await ground.hostKey();
     const stranger = consoleReader(ground.url);
     expect((await stranger.post('/console/sign-in', { key: token })).status).toBe(403);
@@ -195,7 +195,7 @@ describe('no form from elsewhere does anything', () => {
     expect((await reader.get('/console/rooms')).status).toBe(200);
   });
 
-  test('a form of JSON, or of another type, holds no token', async () => {
+  test('a JSON body is not read as a form', async () => {
     const { reader, page } = await signedIn();
     const { csrf = '' } = fieldsOf(page.html, '/console/sign-out');
     const answer = await fetch(`${ground.url}${room()}/send`, {
@@ -207,7 +207,7 @@ describe('no form from elsewhere does anything', () => {
   });
 });
 
-test('every page, failure and asset is under the strict policy', async () => {
+test('every page, error page and asset has the strict security policy', async () => {
   const { reader } = await signedIn();
   const styles = /href="(\/console\/assets\/[^"]+\.css)"/.exec((await reader.get('/console/rooms')).html)?.[1] ?? '';
   for (const path of [
@@ -237,10 +237,10 @@ test('the log of a sign-in holds no key and no cookie', async () => {
   expect(ground.logged()).not.toContain((reader.cookie ?? '').split('=')[1]);
 });
 
-test('an address that is no page says so in words, with a way on', async () => {
+test('an unknown path shows an error page with a link to the rooms', async () => {
   const { reader } = await signedIn();
   const page = await reader.get('/console/nothing');
   expect(page.status).toBe(404);
-  expect(textOf(page.html)).toContain('Nothing here');
+  expect(textOf(page.html)).toContain('Not found');
   expect(page.html).toContain('href="/console/rooms"');
 });

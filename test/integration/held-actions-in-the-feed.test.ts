@@ -9,7 +9,7 @@ import { closeAsLost } from '../../prisma/store/runs/fence';
 import { Database } from '../../prisma/store/db/database';
 import type { PipelineTx, Tx } from '../../prisma/store/db/transaction';
 import type { ApiClient, Json } from '../support/api';
-import { openDoor, type Door } from '../support/door';
+import { openWorldApi, type WorldApi } from '../support/world-api';
 import { openEvents, type EventReader } from '../support/event-source';
 import { decide, heldRun, letExpire, SAYS_ALL, SEND, setRights } from '../support/holds';
 import { HOLD_EXPIRY_MS } from '../support/runs';
@@ -21,13 +21,13 @@ const STEP = 'task_send:1';
 
 let world: World;
 let streams: Streams;
-let door: Door;
+let door: WorldApi;
 
 beforeEach(async () => {
   world = await createWorld({ modelUrl: 'http://127.0.0.1:9/v1' });
   // A poll that no test lives to see: what comes was told of.
   streams = createStreams({ db: world.db, databaseUrl: world.url }, { ...STREAM_SETTINGS, pollMs: 3_600_000 });
-  door = await openDoor(world, world.db, streams);
+  door = await openWorldApi(world, world.db, streams);
 });
 afterEach(async () => {
   await streams.close();

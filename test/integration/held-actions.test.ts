@@ -9,18 +9,18 @@ import { judgeTask } from '../../prisma/store/rooms/tasks';
 import { RoomDraft } from '../../prisma/store/rooms/room-draft';
 import { lockRoomForWrite } from '../../prisma/store/rooms/roster';
 import { HELD_ACTION_STATES, type HeldActionState } from '../../workflows/contract';
-import { openDoor, type Door } from '../support/door';
+import { openWorldApi, type WorldApi } from '../support/world-api';
 import { decide, heldOf, heldRun, holdStates, letExpire, LINE, SAYS_ALL, SEND, setRights } from '../support/holds';
 import { expectLedgerEqualsRoom } from '../support/ledger';
 import { activitiesOf, eventsOf, holdTransaction, openRun, repliedRun, untilWaiting } from '../support/store-runs';
 import { createWorld, type World } from '../support/world';
 
 let world: World;
-let door: Door;
+let door: WorldApi;
 
 beforeAll(async () => {
   world = await createWorld({ modelUrl: 'http://127.0.0.1:9/v1' });
-  door = await openDoor(world);
+  door = await openWorldApi(world);
 });
 afterAll(async () => {
   await door.close();

@@ -1,5 +1,4 @@
-// /mcp as HTTP: who gets in, what it takes, which versions of the protocol it speaks, and that one request never waits on
-// or learns of another.
+// /mcp over HTTP: access, accepted bodies, protocol versions, and that requests do not wait for or see each other.
 
 import { LATEST_PROTOCOL_VERSION, SUPPORTED_PROTOCOL_VERSIONS } from '@modelcontextprotocol/sdk/types.js';
 import { TOOLS } from '../../api/mcp/tools';
@@ -45,28 +44,31 @@ const call = (name: string, args: object, id = 1): object => request('tools/call
 const initialize = (protocolVersion: string): object =>
   request('initialize', { protocolVersion, capabilities: {}, clientInfo: { name: 'old', version: '1' } });
 
-test.each([...SUPPORTED_PROTOCOL_VERSIONS])('a client that speaks %s is answered in it', async (version) => {
-  const { member } = room.larkspur;
-  const { result } = await expectStatus(200, post(member, initialize(version)));
-  expect(result.protocolVersion).toBe(version);
-  const headers = { 'mcp-protocol-version': version };
-  expect((await post(member, { jsonrpc: '2.0', method: 'notifications/initialized' }, headers)).status).toBe(202);
-  const listed = await expectStatus(200, post(member, call('list_rooms', {}), headers));
-  expect(listed.result.structuredContent.data.map(({ id }: Json) => id)).toEqual([room.id]);
-});
+test.each([...SUPPORTED_PROTOCOL_VERSIONS])(
+  'a client with protocol version %s is answered in that version',
+  async (version) => {
+    const { member } = room.larkspur;
+    const { result } = await expectStatus(200, post(member, initialize(version)));
+    expect(result.protocolVersion).toBe(version);
+    const headers = { 'mcp-protocol-version': version };
+    expect((await post(member, { jsonrpc: '2.0', method: 'notifications/initialized' }, headers)).status).toBe(202);
+    const listed = await expectStatus(200, post(member, call('list_rooms', {}), headers));
+    expect(listed.result.structuredContent.data.map(({ id }: Json) => id)).toEqual([room.id]);
+  },
+);
 
-test('the versions of 2024 and 2025 are among those', () => {
+test('the versions of 2024 and 2025 are supported', () => {
   expect(SUPPORTED_PROTOCOL_VERSIONS).toEqual(expect.arrayContaining(['2024-11-05', '2025-03-26', '2025-06-18']));
 });
 
-test('a version that nobody speaks is answered with the newest, and refused where it is insisted on', async () => {
+test('an unknown version is answered with the newest, and refused in later requests', async () => {
   const { result } = await expectStatus(200, post(room.larkspur.member, initialize('1999-12-31')));
   expect(result.protocolVersion).toBe(LATEST_PROTOCOL_VERSION);
   const headers = { 'mcp-protocol-version': '1999-12-31' };
   expect((await post(room.larkspur.member, request('tools/list'), headers)).status).toBe(400);
 });
 
-test('a batch, as 2025-03-26 allows it, is answered call by call', async () => {
+test('a batch, which 2025-03-26 allows, is answered call by call', async () => {
   const headers = { 'mcp-protocol-version': '2025-03-26' };
   const batch = [call('list_rooms', {}, 1), call('no_such_tool', {}, 2), call('get_messages', { room: 'x' }, 3)];
   const answers = await expectStatus(200, post(room.larkspur.member, batch, headers));
@@ -76,7 +78,7 @@ test('a batch, as 2025-03-26 allows it, is answered call by call', async () => {
   expect(byId.get(3)).toMatchObject({ result: { isError: true } });
 });
 
-test('without a live key, or with the operator’s, nobody gets in', async () => {
+test('a request without a valid key, or with the operator’s key, is refused', async () => {
   expect(await post(api.client(), request('tools/list'))).toMatchObject({
     status: 401,
     body: { code: 'unauthenticated' },
@@ -88,7 +90,7 @@ test('without a live key, or with the operator’s, nobody gets in', async () =>
   });
 });
 
-test('a request with an Origin is refused before its key is looked at: no page in a browser is a client', async () => {
+test('a request with an Origin header is refused before its key is checked', async () => {
   for (const origin of ['https://attacker.example', api.url, 'null']) {
     const answer = await post(room.larkspur.member, request('tools/list'), { origin });
     expect([answer.status, answer.body.code]).toEqual([403, 'not_allowed']);
@@ -96,7 +98,7 @@ test('a request with an Origin is refused before its key is looked at: no page i
   expect((await post(api.client(), request('tools/list'), { origin: api.url })).status).toBe(403);
 });
 
-test('there is no session to open, to hold or to end', async () => {
+test('there are no sessions', async () => {
   const opened = await post(room.larkspur.member, initialize(LATEST_PROTOCOL_VERSION));
   expect(opened.headers.get('mcp-session-id')).toBeNull();
   for (const method of ['GET', 'DELETE', 'PUT']) {
@@ -108,22 +110,22 @@ test('there is no session to open, to hold or to end', async () => {
 test.each([
   ['more than a megabyte', JSON.stringify({ pad: 'x'.repeat(1_100_000) }), 413],
   ['half a message', '{"jsonrpc":', 400],
-  ['nothing', '', 400],
-  ['no message', '{"hello":"there"}', 400],
+  ['an empty body', '', 400],
+  ['an object that is no message', '{"hello":"there"}', 400],
   ['a list of too many', JSON.stringify(Array.from({ length: 101 }, (_, id) => request('ping', {}, id))), 400],
-  ['two messages that begin', JSON.stringify([initialize('2025-03-26'), initialize('2025-03-26')]), 400],
-])('%s is refused', async (_what, body, status) => {
+  ['two initialize messages', JSON.stringify([initialize('2025-03-26'), initialize('2025-03-26')]), 400],
+])('%s is refused', async (_case, body, status) => {
   expect((await post(room.larkspur.member, body)).status).toBe(status);
 });
 
-test('a body that is not said to be JSON, and a client that takes no answer of ours, are refused', async () => {
+test('a body with another content type, and a client that does not accept JSON, are refused', async () => {
   const body = JSON.stringify(request('tools/list'));
   const { member } = room.larkspur;
   expect((await post(member, body, { 'content-type': 'text/plain' })).status).toBe(415);
   expect((await post(member, body, { accept: 'text/html' })).status).toBe(406);
 });
 
-test('what a call repeats of what it was given is nothing', async () => {
+test('an error does not repeat the arguments of the call', async () => {
   const { member } = room.larkspur;
   const canary = 'canary-4711';
   const answers = [
@@ -136,7 +138,7 @@ test('what a call repeats of what it was given is nothing', async () => {
   expect(api.logged()).not.toContain(canary);
 });
 
-test('many clients at once each see their own rooms, and what each wrote is there once', async () => {
+test('many concurrent clients each see their own rooms, and each write is stored once', async () => {
   const other = await setUpRoom(api, { suffix: '-2' });
   const users = await Promise.all(
     [room, other].flatMap((each) =>
@@ -163,23 +165,23 @@ test('many clients at once each see their own rooms, and what each wrote is ther
   }
 });
 
-test('a key revoked, or a company suspended, between two calls is out at the next', async () => {
+test('a revoked key or a suspended company is refused at the next call', async () => {
   const own = await setUpRoom(api, { suffix: '-3' });
   const key = await keyOf(own.larkspur, { kind: 'service' });
   const user = await connectMcp(transportTo(api.url, key.token, 'http'));
-  expect((await user.call('post_message', { room: own.id, text: 'while it lives' })).problem).toBeNull();
+  expect((await user.call('post_message', { room: own.id, text: 'before the key is revoked' })).problem).toBeNull();
   await expectStatus(204, own.larkspur.admin.delete(`/v1/keys/${key.id}`));
   await expect(user.call('post_message', { room: own.id, text: 'too late' })).rejects.toMatchObject({ code: 401 });
 
   const agent = await agentUser(api, own.larkspur, 'http');
-  expect((await agent.call('post_message', { room: own.id, text: 'while it may' })).problem).toBeNull();
+  expect((await agent.call('post_message', { room: own.id, text: 'before the suspension' })).problem).toBeNull();
   await expectStatus(200, api.client(api.operatorKey).post(`/v1/companies/${own.larkspur.id}/suspend`));
   await expect(agent.call('list_rooms')).rejects.toMatchObject({ code: 403 });
   const { data } = await expectStatus(200, own.tamarack.member.get(`${own.path}/messages`));
-  expect(data.map((message: Json) => message.text)).toEqual(['while it lives', 'while it may']);
+  expect(data.map((message: Json) => message.text)).toEqual(['before the key is revoked', 'before the suspension']);
 });
 
-test('calls count against the limit of their key: a batch does not go round it', async () => {
+test('calls count against the rate limit of their key, also in a batch', async () => {
   const limited = await startTestApi({ requestsPerMinute: 60 });
   try {
     const own = await setUpRoom(limited);
@@ -202,7 +204,7 @@ test('calls count against the limit of their key: a batch does not go round it',
   }
 });
 
-test('the log has one name for a request to /mcp and for those that it makes', async () => {
+test('a request to /mcp and the requests that it causes have one request id in the log', async () => {
   const headers = { 'x-request-id': 'one-name' };
   await expectStatus(200, post(room.larkspur.member, call('get_messages', { room: room.id }), headers));
   const lines = api
@@ -213,7 +215,7 @@ test('the log has one name for a request to /mcp and for those that it makes', a
   expect(lines.sort()).toEqual(['/mcp', '/v1/rooms/:room/messages']);
 });
 
-test('no tool is there to decide, delete, redact, invite or manage', () => {
+test('there is no tool to decide, delete, redact, invite or manage', () => {
   expect(TOOLS.map(({ name }) => name)).toEqual([
     'list_rooms',
     'get_messages',

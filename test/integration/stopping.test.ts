@@ -5,7 +5,7 @@ import { claimMessage } from '../../prisma/store/runs/claims';
 import { newId } from '../../prisma/store/db/ids';
 import { closeAsLost, closeRun } from '../../prisma/store/runs/fence';
 import { deliverWakes } from '../../prisma/store/runs/wakes';
-import { openDoor, type Door } from '../support/door';
+import { openWorldApi, type WorldApi } from '../support/world-api';
 import { heldRun, holdStates, SEND, setRights } from '../support/holds';
 import { expectLedgerEqualsRoom } from '../support/ledger';
 import {
@@ -22,11 +22,11 @@ import {
 import { createWorld, type World } from '../support/world';
 
 let world: World;
-let door: Door;
+let door: WorldApi;
 
 beforeAll(async () => {
   world = await createWorld({ modelUrl: 'http://127.0.0.1:9/v1' });
-  door = await openDoor(world);
+  door = await openWorldApi(world);
 });
 afterAll(async () => {
   await door.close();

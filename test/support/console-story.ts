@@ -1,4 +1,4 @@
-// A room with something of everything in it, for looking at the console in a browser.
+// Fills a room with examples of everything that the console shows, for the browser tests and the screenshots.
 
 import { deliverWakes } from '../../prisma/store/runs/wakes';
 import { claimMessage } from '../../prisma/store/runs/claims';
@@ -13,8 +13,8 @@ export interface Story {
   readonly pages: Readonly<Record<string, string>>;
 }
 
-/** Fills the ground's room and names every page that shows something of it. */
-export async function tellStory(ground: ConsoleGround): Promise<Story> {
+/** Fills the world's room and returns the path of every page that shows a part of it. */
+export async function createConsoleStory(ground: ConsoleGround): Promise<Story> {
   const { world } = ground;
   const { token } = await ground.hostKey('admin', 'Ada');
   const client = createClient(ground.url, token);
@@ -47,12 +47,17 @@ export async function tellStory(ground: ConsoleGround): Promise<Story> {
   } as const;
   const run = await heldRun(world, { task_send: 'hold' }, { reply: 'I will ask Scout.', tasks_to_send: [send] });
   const held = (await heldOf(world, run.id)).get('task_send:1');
-  if (!held) throw new Error('the story holds nothing');
-  const theirs = await world.post('@scout and the weights?');
+  if (!held) throw new Error('the run has no held action');
+  const foreignMessage = await world.post('@scout and the weights?');
   await deliverWakes(world.db, 100);
-  const foreign = newExecution(world.scout.id, theirs.messageId);
-  const claim = await claimMessage(world.db, foreign, { agentId: world.scout.id, messageId: theirs.messageId }, LIMITS);
-  if (claim.kind !== 'granted') throw new Error('the story was not claimed');
+  const foreign = newExecution(world.scout.id, foreignMessage.messageId);
+  const claim = await claimMessage(
+    world.db,
+    foreign,
+    { agentId: world.scout.id, messageId: foreignMessage.messageId },
+    LIMITS,
+  );
+  if (claim.kind !== 'granted') throw new Error('the claim was not granted');
   return {
     token,
     pages: {

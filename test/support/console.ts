@@ -1,5 +1,4 @@
-// The console of a world over real HTTP, and a reader of it without a browser: keeps its cookie, and sends forms as the pages
-// have them.
+// The console of a world over real HTTP, and a client without a browser, which keeps its cookie and sends the forms of pages.
 
 import pino from 'pino';
 import { createKey, type KeyToCreate } from '../../prisma/store/access/keys';
@@ -12,15 +11,15 @@ export interface ConsoleGround {
   readonly world: World;
   readonly url: string;
   readonly logged: () => string;
-  /** Makes a key and returns its token. */
+  /** Creates a key. */
   keyOf(key: KeyToCreate): Promise<{ id: string; token: string }>;
-  /** The key of a person of the room's host. */
+  /** Creates the key of a person of the room's host company. */
   hostKey(role?: 'admin' | 'member', name?: string): Promise<{ id: string; token: string }>;
   guestKey(): Promise<{ id: string; token: string }>;
   close(): Promise<void>;
 }
 
-/** A room of two companies, and the API with its console in front of it. */
+/** A room of two companies, with the API and its console. */
 export async function openConsole(deps: Partial<ApiDeps> = {}): Promise<ConsoleGround> {
   const world = await createWorld({ modelUrl: 'http://127.0.0.1:9/v1' });
   const lines: string[] = [];
@@ -56,11 +55,11 @@ export async function openConsole(deps: Partial<ApiDeps> = {}): Promise<ConsoleG
   };
 }
 
-export interface Shown {
+export interface PageResponse {
   readonly status: number;
   readonly headers: Headers;
   readonly html: string;
-  /** Where a redirect leads, without the host. */
+  /** The target of a redirect, without the host. */
   readonly location: string | null;
   readonly path: string;
 }
@@ -68,14 +67,14 @@ export interface Shown {
 export interface Reader {
   /** The cookie that a browser would send. */
   cookie: string | null;
-  get(path: string): Promise<Shown>;
-  /** As `get`, and on through redirects. */
-  open(path: string): Promise<Shown>;
-  /** Sends a form of a page with what it holds and these fields, and goes on through redirects. */
-  submit(page: Shown, action: string, fields?: Readonly<Record<string, string>>): Promise<Shown>;
-  /** Sends any fields anywhere, with the headers of a browser or those given. */
-  post(path: string, fields: Readonly<Record<string, string>>, headers?: Record<string, string>): Promise<Shown>;
-  signIn(token: string): Promise<Shown>;
+  get(path: string): Promise<PageResponse>;
+  /** As `get`, and follows redirects. */
+  open(path: string): Promise<PageResponse>;
+  /** Sends a form of a page with its inputs and these fields, and follows redirects. */
+  submit(page: PageResponse, action: string, fields?: Readonly<Record<string, string>>): Promise<PageResponse>;
+  /** Posts any fields to any path. `headers` defaults to the Origin header of a browser. */
+  post(path: string, fields: Readonly<Record<string, string>>, headers?: Record<string, string>): Promise<PageResponse>;
+  signIn(token: string): Promise<PageResponse>;
 }
 
 export function consoleReader(url: string): Reader {
@@ -91,8 +90,8 @@ export function consoleReader(url: string): Reader {
     const location = answer.headers.get('location');
     return { status: answer.status, headers: answer.headers, html: await answer.text(), location, path };
   };
-  const follow = async (shown: Shown): Promise<Shown> => {
-    let at = shown;
+  const follow = async (response: PageResponse): Promise<PageResponse> => {
+    let at = response;
     for (let hops = 0; at.location !== null && hops < 5; hops += 1) {
       at = await request('GET', at.location.split('#')[0] ?? '', {});
     }
@@ -114,7 +113,7 @@ export function consoleReader(url: string): Reader {
   return reader;
 }
 
-/** What the inputs of a form hold as it was served. Fails when the page has no such form. */
+/** The names and values of a form's inputs. @throws Error if the page has no such form */
 export function fieldsOf(html: string, action: string): Record<string, string> {
   const form = html.split('<form').find((part) => part.split('>')[0]?.includes(`action="${action}"`));
   if (form === undefined) throw new Error(`the page has no form for ${action}`);
@@ -129,7 +128,7 @@ function attribute(tag: string, name: string): string | null {
   return value === undefined ? null : unescaped(value);
 }
 
-/** A page's text as a reader has it before them. */
+/** The visible text of a page. */
 export function textOf(html: string): string {
   return unescaped(html.replace(/<[^>]*>/g, '')).replace(/[ \t]+/g, ' ');
 }

@@ -1,4 +1,4 @@
-// The official MCP client, over both transports, to a test's own API.
+// The official MCP client over HTTP and stdio, connected to a test's API.
 
 import { join } from 'node:path';
 import { Client } from '@modelcontextprotocol/sdk/client/index.js';
@@ -16,9 +16,9 @@ const STDIO_MAIN = join(COMPILED, 'api', 'mcp', 'main.js');
 export type TransportKind = 'http' | 'stdio';
 
 export interface CallResult {
-  /** Null when the call failed. */
+  /** Null if the call failed. */
   readonly data: Json;
-  /** Null when it did not. */
+  /** Null if the call succeeded. */
   readonly problem: Json;
   readonly text: string;
 }
@@ -56,7 +56,7 @@ export function transportTo(
 const ajv = new AjvJsonSchemaValidator();
 const compiled = new Map<string, JsonSchemaValidator<unknown>>();
 
-/** The client's own validators, each compiled once for all clients: a client's are what connecting it costs most. */
+/** Compiles each validator once for all clients; compiling is the slowest part of connecting a client. */
 const jsonSchemaValidator = {
   getValidator<T>(schema: JsonSchemaType): JsonSchemaValidator<T> {
     const text = JSON.stringify(schema);
@@ -66,7 +66,7 @@ const jsonSchemaValidator = {
   },
 };
 
-/** A connected client, which knows the schemas of all tools and holds every result against them. */
+/** A connected client. It has the schemas of all tools and validates every result. */
 export async function connectMcp(transport: Transport): Promise<McpUser> {
   const client = new Client({ name: 'test', version: '1' }, { jsonSchemaValidator });
   await client.connect(transport);
@@ -99,7 +99,7 @@ export async function closeMcpUsers(): Promise<void> {
   users.clear();
 }
 
-/** A new key of a company. */
+/** Creates a key of a company. */
 export async function keyOf(company: RoomCompany, body: object): Promise<{ id: string; token: string }> {
   return expectStatus(201, company.admin.post('/v1/keys', { name: 'MCP', ...body }));
 }

@@ -2,7 +2,7 @@
 
 import { wakeWorkflowId, type DeclaredReply, type Rights } from '../../workflows/contract';
 import { RECONCILER_TIMES, type ReconcilerDeps } from '../../worker/reconciler';
-import { openDoor, type Door } from './door';
+import { openWorldApi, type WorldApi } from './world-api';
 import { decide, SAYS_ALL, setRights } from './holds';
 import { startTestWorker, until, type TestWorker } from './runs';
 import { answer, startScriptedModel, type ScriptedModel } from './scripted-model-server';
@@ -16,7 +16,7 @@ export interface Parked {
 export interface ParkedGround {
   readonly model: ScriptedModel;
   readonly world: World;
-  readonly door: Door;
+  readonly door: WorldApi;
   /** The worker that carries runs out. Replaced by `aloneWith`. */
   worker: TestWorker;
   /** A run of the scribe that has done what it may by itself, and waits. */
@@ -38,7 +38,7 @@ export interface ParkedGround {
 export async function openParkedGround(): Promise<ParkedGround> {
   const model = await startScriptedModel();
   const world = await createWorld({ modelUrl: model.url });
-  const door = await openDoor(world);
+  const door = await openWorldApi(world);
   await world.db.agent.update({ where: { id: world.scout.id }, data: { alwaysOn: false } });
   let queues = 0;
   const ground: ParkedGround = {

@@ -3,7 +3,7 @@
 import { join } from 'node:path';
 import { findChromium, launchChromium } from './chromium';
 import { openConsole } from './console';
-import { tellStory } from './console-story';
+import { createConsoleStory } from './console-story';
 import { PROJECT_ROOT } from '../../worker/local/project-root';
 
 const FOLDER = join(PROJECT_ROOT, 'docs', 'images', 'console');
@@ -19,7 +19,7 @@ test('the console, as the README shows it', async () => {
   const path = findChromium();
   if (path === null) throw new Error('no Chromium on this machine: CHROMIUM_PATH names one');
   const ground = await openConsole();
-  const story = await tellStory(ground);
+  const story = await createConsoleStory(ground);
   const browser = await launchChromium(path);
   for (const { name, ...look } of PICTURES) {
     const context = await browser.newContext({ ...look, timezoneId: 'UTC', locale: 'en-GB' });

@@ -1,4 +1,4 @@
-// A run's lanes: what is drawn where, so that a crash, a retry and a second execution can be seen.
+// A run's lanes: crashes, retries and second executions are visible in the chart.
 
 import fc from 'fast-check';
 import { laneOf, layLanes, LANES } from '../../api/console/lanes';
@@ -27,7 +27,7 @@ const drawn = (data: Entry[], state?: 'open' | 'closed') =>
     open,
   ]);
 
-test('an attempt is a span from its start to its answer, and its wait before it another', () => {
+test('an attempt is a span from its start to its end, and the wait before it is another span', () => {
   const data = [
     event(0, 'activityTaskScheduled', 5),
     event(10, 'activityTaskStarted', 5),
@@ -39,7 +39,7 @@ test('an attempt is a span from its start to its answer, and its wait before it 
   ]);
 });
 
-test('a worker that died inside a step leaves an attempt that ends badly, beside the one that did not', () => {
+test('a worker that dies in a step leaves a failed attempt before the successful one', () => {
   const data = [
     event(0, 'activityTaskScheduled', 5),
     event(5, 'activityTaskStarted', 5),
@@ -52,7 +52,7 @@ test('a worker that died inside a step leaves an attempt that ends badly, beside
   expect(attempts.map(({ tone }) => tone)).toEqual(['bad', 'good']);
 });
 
-test('two attempts that began, of which the first has no end, are two spans', () => {
+test('two started attempts are two spans, even if the first has no end', () => {
   const data = [event(0, 'activityTaskStarted', 5), event(20, 'activityTaskStarted', 5)];
   expect(drawn(data)).toEqual([
     ['attempts', 'waiting', 0, 20, false],
@@ -60,7 +60,7 @@ test('two attempts that began, of which the first has no end, are two spans', ()
   ]);
 });
 
-test('a failed request, the wait after it and the next are told apart', () => {
+test('a failed request and the next request are separate spans', () => {
   const data = [
     entry(0, 'request', { request: 1, outcome: 'in_flight' }),
     entry(100, 'request', { request: 1, outcome: 'retry', code: 'overloaded' }),
@@ -73,7 +73,7 @@ test('a failed request, the wait after it and the next are told apart', () => {
   ]);
 });
 
-test('another execution has a lane of its own', () => {
+test('another execution has its own lane', () => {
   const data = [
     entry(0, 'claim', {}),
     entry(50, 'execution', { temporal_run: 'b', ended: 0 }),
@@ -82,17 +82,17 @@ test('another execution has a lane of its own', () => {
   expect(drawn(data)[1]).toEqual(['other executions', 'bad', 50, 90, false]);
 });
 
-test('what is not over yet reaches to the newest moment', () => {
+test('an open span ends at the newest entry', () => {
   const data = [entry(0, 'request', { request: 1, outcome: 'in_flight' }), entry(500, 'claim', {})];
   expect(drawn(data, 'open')).toContainEqual(['provider requests', 'waiting', 0, 500, true]);
 });
 
-test('a hold waits until its decision', () => {
+test('a hold is a wait that ends with the decision', () => {
   const data = [entry(0, 'hold', { step: 'reply' }), entry(100, 'decision', { step: 'reply', state: 'approved' })];
   expect(drawn(data)).toEqual([['waits', 'good', 0, 100, false]]);
 });
 
-test('nothing is lost, every entry has a lane, and later is never drawn before earlier', () => {
+test('every entry has a lane and a mark, and positions follow the order of time', () => {
   const types = [
     'activityTaskScheduled',
     'activityTaskStarted',
@@ -100,7 +100,7 @@ test('nothing is lost, every entry has a lane, and later is never drawn before e
     'activityTaskFailed',
     'timerStarted',
     'workflowTaskTimedOut',
-    'unheardOf',
+    'unknownType',
   ];
   const arbitrary = fc.array(
     fc.record({
@@ -128,17 +128,17 @@ test('nothing is lost, every entry has a lane, and later is never drawn before e
               temporal_run: of,
               outcome: of === 1 ? 'in_flight' : 'answered',
             },
-            `says ${i}.`,
+            `entry ${i}.`,
           ),
         );
-      const { marks, place } = lanes(data);
+      const { marks, positionOf } = lanes(data);
       for (const one of data) {
         expect(LANES).toContain(laneOf(one));
-        expect(marks.some(({ says }) => says.includes(one.says))).toBe(true);
+        expect(marks.some(({ label }) => label.includes(one.says))).toBe(true);
       }
-      const places = data.map(({ at }) => place(Date.parse(at)));
-      expect(places).toEqual([...places].sort((a, b) => a - b));
-      for (const at of places) expect(at >= 0 && at <= 1).toBe(true);
+      const positions = data.map(({ at }) => positionOf(Date.parse(at)));
+      expect(positions).toEqual([...positions].sort((a, b) => a - b));
+      for (const at of positions) expect(at >= 0 && at <= 1).toBe(true);
     }),
   );
 });

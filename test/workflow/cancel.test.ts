@@ -1,7 +1,7 @@
 // A run cancelled through the door while its worker is at it: the call in progress is given up, and the worker is free.
 
 import { wakeWorkflowId } from '../../workflows/contract';
-import { openDoor, type Door } from '../support/door';
+import { openWorldApi, type WorldApi } from '../support/world-api';
 import { expectLedgerEqualsRoom } from '../support/ledger';
 import { closedRun, startTestWorker, until, type TestWorker } from '../support/runs';
 import { answer, startScriptedModel, type ScriptedModel } from '../support/scripted-model-server';
@@ -10,13 +10,13 @@ import { createWorld, type World } from '../support/world';
 let model: ScriptedModel;
 let world: World;
 let worker: TestWorker;
-let door: Door;
+let door: WorldApi;
 
 beforeAll(async () => {
   model = await startScriptedModel();
   world = await createWorld({ modelUrl: model.url });
   worker = await startTestWorker(world);
-  door = await openDoor(world);
+  door = await openWorldApi(world);
 });
 afterAll(async () => {
   await door.close();

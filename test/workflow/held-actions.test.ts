@@ -7,7 +7,7 @@ import { DECISION_SIGNAL, STATE_QUERY } from '../../workflows/messages';
 import { connectDatabase } from '../../prisma/client';
 import { reconcileOnce } from '../../worker/reconciler';
 import { deliverSignals } from '../../worker/signal-dispatcher';
-import { openDoor } from '../support/door';
+import { openWorldApi } from '../support/world-api';
 import { decide, heldOf, holdStates, letExpire, SAYS_ALL, SEND, setRights } from '../support/holds';
 import { expectLedgerEqualsRoom } from '../support/ledger';
 import { openParkedGround, type Parked, type ParkedGround } from '../support/parked';
@@ -267,7 +267,7 @@ describe('with a door closed', () => {
       statementTimeoutMs: 5_000,
       transactionTimeoutMs: 8_000,
     });
-    const dying = await openDoor(world, own);
+    const dying = await openWorldApi(world, own);
     expect((await decide(world, dying.host.member, run.id, 'task_send:1', 'approve')).status).toBe(200);
     await dying.close();
     await own.close();

@@ -1,10 +1,9 @@
-// The console's only script. It does two things, without which every page still works: it shows times in the reader's zone,
-// and it loads the live parts of a page anew when the room's feed says that there is news. It makes no markup: what it puts
-// on the page is what the server rendered.
+// The console's only script; every page also works without it. It shows times in the reader's time zone, and it reloads the
+// live parts of a page after an event of the feed. It adds only markup that the server rendered.
 
 const when = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'medium' });
 
-/** Times as the reader's clock has them. */
+/** Shows times in the reader's time zone. */
 function localise(root) {
   for (const time of root.querySelectorAll('time[datetime]')) {
     const at = new Date(time.dateTime);
@@ -16,14 +15,13 @@ function localise(root) {
 
 localise(document);
 const zone = document.querySelector('[data-zone]');
-if (zone) zone.textContent = `Times are in your zone, ${when.resolvedOptions().timeZone}.`;
+if (zone) zone.textContent = `Times are in your time zone, ${when.resolvedOptions().timeZone}.`;
 
-/** At most this often: a busy room does not make its readers ask without pause. */
+/** The shortest time between two reloads, for busy rooms. */
 const REFRESH_MS = 2_000;
 
-/** Puts the children of one live part in the place of another's. What did not change is left alone, so that a screen reader
- * reads only what is new. */
-function renew(old, fresh) {
+/** Replaces the children of a live part. Unchanged elements stay, so that a screen reader reads only new ones. */
+function updatePart(old, fresh) {
   const known = new Map([...old.children].filter((child) => child.id).map((child) => [child.id, child]));
   const children = [...fresh.children].map((child, i) => {
     const before = known.get(child.id) ?? old.children[i];
@@ -43,8 +41,8 @@ async function refresh() {
   localise(page);
   for (const part of document.querySelectorAll('[data-live-part]')) {
     const fresh = page.getElementById(part.id);
-    // Where the reader is, nothing moves.
-    if (fresh && !part.contains(document.activeElement)) renew(part, fresh);
+    // A part that contains the focus is not changed.
+    if (fresh && !part.contains(document.activeElement)) updatePart(part, fresh);
   }
   return true;
 }
@@ -52,31 +50,31 @@ async function refresh() {
 const source = document.querySelector('[data-live]')?.dataset.live;
 if (source) {
   const state = document.querySelector('[data-live-state]');
-  const say = (text) => {
+  const showState = (text) => {
     if (state && state.textContent !== text) state.textContent = text;
   };
   const events = new EventSource(source);
   let due;
   let last = 0;
-  const news = () => {
+  const scheduleRefresh = () => {
     const wait = Math.max(REFRESH_MS / 8, last + REFRESH_MS - Date.now());
     due ??= setTimeout(() => {
       due = undefined;
       last = Date.now();
       refresh().then(
-        (loaded) => loaded || say('What is new could not be loaded. Reload the page to see it.'),
-        () => say('What is new could not be loaded. Reload the page to see it.'),
+        (loaded) => loaded || showState('The update could not be loaded. Reload the page.'),
+        () => showState('The update could not be loaded. Reload the page.'),
       );
     }, wait);
   };
-  events.addEventListener('open', () => say('Live: what is new appears by itself.'));
-  events.addEventListener('message', news);
-  events.addEventListener('resync', news);
+  events.addEventListener('open', () => showState('Live: the page updates automatically.'));
+  events.addEventListener('message', scheduleRefresh);
+  events.addEventListener('resync', scheduleRefresh);
   events.addEventListener('error', () =>
-    say(
+    showState(
       events.readyState === EventSource.CLOSED
-        ? 'Not live any more. Reload the page to see what is new.'
-        : 'The connection was lost. Trying again…',
+        ? 'Live updates have stopped. Reload the page to see changes.'
+        : 'Connection lost. Reconnecting…',
     ),
   );
 }

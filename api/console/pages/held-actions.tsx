@@ -1,5 +1,5 @@
-// What waits for the yes of a person's company, over all its rooms: looked at as it was frozen, and decided in two steps.
-// A decision is shown as what the API recorded, never as what was asked for.
+// The held actions of a company in all its rooms, and the two pages on which a person decides one. The result page shows the
+// decision that the API recorded, which can differ from the one that was sent.
 
 import { createHash } from 'node:crypto';
 import canonicalize from 'canonicalize';
@@ -8,17 +8,17 @@ import { Csrf, Empty, Once, Table, Time, Word, type Page } from '../page';
 import { PATHS } from '../paths';
 import { Refused, type Page as ListPage } from '../routes-client';
 import type { HeldAction, Message, Room, Task } from '../resources';
-import { shows, takes, type ConsoleDeps, type Reply, type Visit } from '../visit';
-import { ENDINGS_SAID } from './room-events';
+import { handleGet, handleForm, type ConsoleDeps, type Reply, type Visit } from '../visit';
+import { ENDING_TEXTS } from './room-events';
 
 type Decision = 'approve' | 'decline';
 
 export function mountHeldActions(app: Express, deps: ConsoleDeps): void {
-  app.get(PATHS.heldActions, shows(deps, heldActionsPage));
-  app.get(`${PATHS.heldActions}/:held`, shows(deps, heldActionPage));
-  app.get(`${PATHS.heldActions}/:held/approve`, shows(deps, confirmPage('approve')));
-  app.get(`${PATHS.heldActions}/:held/decline`, shows(deps, confirmPage('decline')));
-  app.post(`${PATHS.heldActions}/:held/decision`, ...takes(deps, decide));
+  app.get(PATHS.heldActions, handleGet(deps, heldActionsPage));
+  app.get(`${PATHS.heldActions}/:held`, handleGet(deps, heldActionPage));
+  app.get(`${PATHS.heldActions}/:held/approve`, handleGet(deps, confirmPage('approve')));
+  app.get(`${PATHS.heldActions}/:held/decline`, handleGet(deps, confirmPage('decline')));
+  app.post(`${PATHS.heldActions}/:held/decision`, ...handleForm(deps, decide));
 }
 
 const STATES = ['held', 'approved', 'declined', 'expired', 'superseded', 'executed', 'failed'] as const;
@@ -34,11 +34,11 @@ async function heldActionsPage({ api, query }: Visit): Promise<Page> {
   const nameOf = (list: readonly { id: string; name: string }[], id: string): string =>
     list.find((one) => one.id === id)?.name ?? id;
   return {
-    title: 'Held actions',
+    title: 'Approvals',
     live: PATHS.news,
     body: (
       <>
-        <p>What your agents want to do and may not without a yes of a person of your company.</p>
+        <p>Actions of your company’s agents that need the approval of a person.</p>
         <nav aria-label="By state">
           {STATES.map((one) => (
             <a href={`${PATHS.heldActions}?state=${one}`} aria-current={one === state ? 'page' : undefined}>
@@ -48,9 +48,12 @@ async function heldActionsPage({ api, query }: Visit): Promise<Page> {
         </nav>
         <div id="held-actions" data-live-part>
           {actions.data.length === 0 ? (
-            <Empty>{state === 'held' ? 'Nothing waits for your company’s yes.' : `No action is ${state}.`}</Empty>
+            <Empty>{state === 'held' ? 'No actions waiting for approval.' : `No ${state} actions.`}</Empty>
           ) : (
-            <Table caption={`Actions that are ${state}`} head={['What', 'Agent', 'Room', 'Since', 'Until', 'State']}>
+            <Table
+              caption={state === 'held' ? 'Actions waiting for approval' : `Actions: ${state}`}
+              head={['Action', 'Agent', 'Room', 'Held since', 'Expires', 'State']}
+            >
               {actions.data.map((action) => (
                 <tr id={action.id}>
                   <td>
@@ -85,40 +88,40 @@ async function heldActionsPage({ api, query }: Visit): Promise<Page> {
 const KINDS: Readonly<Record<HeldAction['kind'], string>> = {
   reply: 'post a reply',
   memory: 'write to memory',
-  task_update: 'answer a task',
+  task_update: 'respond to a task',
   task_send: 'send a task',
 };
 
-/** What a yes does, and what a no does, in words. */
+/** The effect of each decision. */
 const EFFECTS: Readonly<Record<HeldAction['kind'], Readonly<Record<Decision, string>>>> = {
   reply: {
-    approve: 'The reply is posted to the room, word for word as it stands here, and everybody in it can read it.',
-    decline: 'The reply is not posted, and nothing that the run planned after it is done.',
+    approve: 'The reply is posted to the room exactly as shown here, and everyone in the room can read it.',
+    decline: 'The reply is not posted, and the later steps of the run are not executed.',
   },
   memory: {
-    approve: 'The line is written to the room’s memory, where it stays.',
-    decline: 'The line is not written. The rest of the run goes on.',
+    approve: 'The entry is written to the room’s memory and cannot be edited.',
+    decline: 'The entry is not written. The run continues with its other steps.',
   },
   task_update: {
-    approve: 'The task is answered in the agent’s name, and whoever sent it is told.',
-    decline: 'The task is not answered, and stays open. The rest of the run goes on.',
+    approve: 'The response is sent in the agent’s name, and the sender of the task receives it.',
+    decline: 'The response is not sent, and the task stays open. The run continues with its other steps.',
   },
   task_send: {
-    approve: 'The task is sent to the agent that it names, which is woken by it if it is always on.',
-    decline: 'The task is not sent. The rest of the run goes on.',
+    approve: 'The task is sent to the named agent, which is woken if it is always on.',
+    decline: 'The task is not sent. The run continues with its other steps.',
   },
 };
 
 async function heldActionPage(visit: Visit): Promise<Page> {
   const action = await load(visit);
-  return { ...(await shownAction(visit, action, null)), live: PATHS.news };
+  return { ...(await actionPage(visit, action, null)), live: PATHS.news };
 }
 
 function load({ api, id }: Visit): Promise<HeldAction> {
   return api.get<HeldAction>(`/v1/held-actions/${id('held')}`);
 }
 
-async function shownAction(visit: Visit, action: HeldAction, notice: Notice | null): Promise<Page> {
+async function actionPage(visit: Visit, action: HeldAction, notice: Notice | null): Promise<Page> {
   const { api } = visit;
   const [room, message, tasks] = await Promise.all([
     api.find<Room>(`/v1/rooms/${action.room}`),
@@ -126,21 +129,21 @@ async function shownAction(visit: Visit, action: HeldAction, notice: Notice | nu
     api.find<ListPage<Task>>(`/v1/rooms/${action.room}/tasks`, { recipient: action.agent, order: 'desc', limit: 20 }),
   ]);
   return {
-    title: `To ${KINDS[action.kind]}`,
+    title: `Agent action: ${KINDS[action.kind]}`,
     ...(notice !== null && { status: notice.status }),
     body: (
       <>
         {notice !== null && (
           <div class={`box ${notice.tone}`} role="alert" id="notice">
-            {notice.says}
+            {notice.message}
           </div>
         )}
-        <div id="standing" data-live-part>
-          <Standing action={action} />
+        <div id="action-state" data-live-part>
+          <ActionState action={action} />
         </div>
-        <section aria-labelledby="frozen-title">
-          <h2 id="frozen-title">The action, frozen</h2>
-          <Frozen action={action} />
+        <section aria-labelledby="action-title">
+          <h2 id="action-title">Action</h2>
+          <ActionContent action={action} />
         </section>
         {action.state === 'held' && (
           <p class="buttons">
@@ -152,27 +155,27 @@ async function shownAction(visit: Visit, action: HeldAction, notice: Notice | nu
             </a>
           </p>
         )}
-        <section aria-labelledby="asked-title">
-          <h2 id="asked-title">What asked for it</h2>
+        <section aria-labelledby="cause-title">
+          <h2 id="cause-title">Message that woke the agent</h2>
           {message === null ? (
-            <Empty>The message that woke the agent can’t be read any more.</Empty>
+            <Empty>The message is no longer available.</Empty>
           ) : (
             <div class="card">
               <p class="meta">
                 <strong>{message.author.name}</strong>
                 <Time at={message.created_at} />
               </p>
-              <p class="said">{message.redacted_at === null ? message.text : 'Redacted.'}</p>
+              <p class="text">{message.redacted_at === null ? message.text : 'Redacted.'}</p>
             </div>
           )}
           <p>
-            <a href={PATHS.run(action.run)}>The run that wants to do it</a>
+            <a href={PATHS.run(action.run)}>Run of this action</a>
           </p>
         </section>
-        <section aria-labelledby="now-title">
-          <h2 id="now-title">The room now</h2>
+        <section aria-labelledby="room-title">
+          <h2 id="room-title">Room</h2>
           {room === null ? (
-            <Empty>Your company is not in this room any more.</Empty>
+            <Empty>Your company has left this room.</Empty>
           ) : (
             <>
               <p>
@@ -181,7 +184,7 @@ async function shownAction(visit: Visit, action: HeldAction, notice: Notice | nu
               </p>
               <p>
                 {(tasks?.data ?? []).filter(({ state }) => state === 'pending' || state === 'in_progress').length} open
-                tasks of this agent.
+                tasks for this agent.
               </p>
             </>
           )}
@@ -191,12 +194,12 @@ async function shownAction(visit: Visit, action: HeldAction, notice: Notice | nu
   };
 }
 
-/** How it stands with an action, in one sentence. */
-function Standing({ action }: { action: HeldAction }) {
+/** The state of an action, in one sentence. */
+function ActionState({ action }: { action: HeldAction }) {
   const by = action.decided_by === null ? '' : ` by ${action.decided_by.name}`;
   return (
     <div class={`box ${action.state === 'held' ? 'waiting' : ''}`}>
-      <Word of={action.state} /> {SAID[action.state](by, action)}
+      <Word of={action.state} /> {STATE_TEXTS[action.state](by, action)}
       {action.decided_at !== null && (
         <>
           {' '}
@@ -207,52 +210,50 @@ function Standing({ action }: { action: HeldAction }) {
   );
 }
 
-const SAID: Readonly<Record<HeldAction['state'], (by: string, action: HeldAction) => unknown>> = {
+const STATE_TEXTS: Readonly<Record<HeldAction['state'], (by: string, action: HeldAction) => unknown>> = {
   held: (_, { expires_at: until }) => (
     <>
-      It waits for a person of your company. {leftUntil(until)}, until <Time at={until} />; then it expires, and is not
-      done.
+      Waiting for approval by a person of your company. It expires in {timeUntil(until)}, at <Time at={until} />; after
+      that it is not executed.
     </>
   ),
-  approved: (by) => `Approved${by}, and not carried out yet.`,
-  executed: (by) => `Approved${by}, and carried out.`,
-  declined: (by) => `Declined${by}. It was not done.`,
-  expired: () => 'Nobody decided in time. It was not done, and nobody declined it.',
+  approved: (by) => `Approved${by}, not yet executed.`,
+  executed: (by) => `Approved${by} and executed.`,
+  declined: (by) => `Declined${by}. It was not executed.`,
+  expired: () => 'It expired without a decision and was not executed.',
   superseded: (_, { run_ending: ending }) =>
-    `It was not done: what it was meant for did not stand any more${ending === null ? '' : `, the run ended (${ENDINGS_SAID[ending] ?? ending})`}.`,
-  failed: (by) => `Approved${by}, and carrying it out failed. It was not done.`,
+    `It was not executed, because the run no longer needed it${ending === null ? '' : `; ending of the run: ${ENDING_TEXTS[ending] ?? ending}`}.`,
+  failed: (by) => `Approved${by}, but the execution failed.`,
 };
 
-function leftUntil(until: string): string {
+function timeUntil(until: string): string {
   const minutes = Math.floor((Date.parse(until) - Date.now()) / 60_000);
-  if (minutes < 1) return 'Less than a minute is left';
+  if (minutes < 1) return 'less than a minute';
   const hours = Math.floor(minutes / 60);
-  return hours < 1 ? `${minutes} minutes are left` : `${hours} hours and ${minutes % 60} minutes are left`;
+  return hours < 1 ? `${minutes} minutes` : `${hours} hours and ${minutes % 60} minutes`;
 }
 
-/** The very text that the hash is of, and whether it is. */
-function Frozen({ action }: { action: HeldAction }) {
-  if (action.action === null) return <Empty>It was redacted. Its hash is {action.hash}.</Empty>;
-  const exact = canonicalize(action.action) ?? '';
-  const isExact = createHash('sha256').update(exact).digest('hex') === action.hash;
+/** The fields of the action, its canonical JSON, and whether the SHA-256 of that JSON matches the recorded hash. */
+function ActionContent({ action }: { action: HeldAction }) {
+  if (action.action === null) return <Empty>The action was redacted. Its SHA-256 is {action.hash}.</Empty>;
+  const canonicalJson = canonicalize(action.action) ?? '';
+  const isExact = createHash('sha256').update(canonicalJson).digest('hex') === action.hash;
   return (
     <>
       <dl class="facts card">
         {Object.entries(action.action).map(([name, value]) => (
           <>
             <dt>{name.replaceAll('_', ' ')}</dt>
-            <dd class="said">{typeof value === 'string' ? value : JSON.stringify(value)}</dd>
+            <dd class="text">{typeof value === 'string' ? value : JSON.stringify(value)}</dd>
           </>
         ))}
       </dl>
       <details open>
-        <summary>As the hash covers it</summary>
-        <pre id="exact">{exact}</pre>
+        <summary>Raw JSON</summary>
+        <pre id="exact">{canonicalJson}</pre>
       </details>
       <p class={isExact ? 'hint' : 'box bad'}>
-        {isExact
-          ? 'The text above has the SHA-256 that a yes is a yes to: '
-          : 'The text above does not have the SHA-256 '}
+        {isExact ? 'You approve exactly this JSON. SHA-256: ' : 'The JSON above does not match its recorded SHA-256: '}
         <code>{action.hash}</code>
       </p>
     </>
@@ -262,25 +263,27 @@ function Frozen({ action }: { action: HeldAction }) {
 function confirmPage(decision: Decision) {
   return async (visit: Visit): Promise<Page> => {
     const action = await load(visit);
-    if (action.state !== 'held') return shownAction(visit, action, tooLate(action));
-    const yes = decision === 'approve';
+    if (action.state !== 'held') return actionPage(visit, action, alreadyDecided(action));
+    const approves = decision === 'approve';
     return {
-      title: yes ? 'Approve this?' : 'Decline this?',
+      title: approves ? 'Approve this action?' : 'Decline this action?',
       body: (
         <>
           <div class="box waiting" id="effect">
-            <strong>{yes ? 'If you approve:' : 'If you decline:'}</strong> {EFFECTS[action.kind][decision]} A decision
-            is final.
+            <strong>{approves ? 'If you approve:' : 'If you decline:'}</strong> {EFFECTS[action.kind][decision]} The
+            decision is final.
           </div>
-          <Frozen action={action} />
+          <ActionContent action={action} />
           <form method="post" action={PATHS.heldAction(action.id, '/decision')}>
-            <Csrf token={visit.who.csrf} />
+            <Csrf token={visit.user.csrf} />
             <Once name={visit.once} />
             <input type="hidden" name="decision" value={decision} />
             <input type="hidden" name="hash" value={action.hash} />
             <div class="buttons">
-              <button class={yes ? '' : 'danger'}>{yes ? `Approve: ${KINDS[action.kind]}` : 'Decline'}</button>
-              <a href={PATHS.heldAction(action.id)}>Go back without deciding</a>
+              <button class={approves ? '' : 'danger'}>
+                {approves ? `Approve: ${KINDS[action.kind]}` : 'Decline'}
+              </button>
+              <a href={PATHS.heldAction(action.id)}>Cancel</a>
             </div>
           </form>
         </>
@@ -292,29 +295,38 @@ function confirmPage(decision: Decision) {
 interface Notice {
   readonly tone: 'good' | 'bad';
   readonly status: number;
-  readonly says: string;
+  readonly message: string;
 }
 
-function tooLate(action: HeldAction): Notice {
-  return { tone: 'bad', status: 409, says: `You decided nothing: meanwhile this action is ${action.state}.` };
+function alreadyDecided(action: HeldAction): Notice {
+  const result = action.decision === null ? action.state : `${action.decision}d`;
+  const by = action.decided_by === null ? '' : ` by ${action.decided_by.name}`;
+  return { tone: 'bad', status: 409, message: `Already ${result}${by}; your click changed nothing.` };
 }
 
 async function decide(visit: Visit): Promise<Reply> {
-  const { api, id, form, who } = visit;
+  const { api, id, form, user } = visit;
   const decision = form.get('decision');
   const body = { decision, hash: form.get('hash') };
   try {
     const path = `/v1/held-actions/${id('held')}/decision`;
     const recorded = await api.post<HeldAction>(path, body, form.get('once') ?? undefined);
-    const mine = recorded.decided_by?.id === who.person.keyId && recorded.decision === decision;
-    const says = mine
-      ? `Your decision is recorded: ${decision === 'approve' ? 'approved' : 'declined'}.`
-      : `Somebody else decided it before you: ${recorded.decided_by?.name ?? 'nobody'}, ${recorded.decision ?? 'nothing'}.`;
-    return await shownAction(visit, recorded, { tone: mine ? 'good' : 'bad', status: 200, says });
+    const isOwn = recorded.decided_by?.id === user.person.keyId && recorded.decision === decision;
+    const message = `Your decision is recorded: ${decision === 'approve' ? 'approved' : 'declined'}.`;
+    return await actionPage(
+      visit,
+      recorded,
+      isOwn ? { tone: 'good', status: 200, message } : { ...alreadyDecided(recorded), status: 200 },
+    );
   } catch (error) {
     if (!(error instanceof Refused) || (error.status !== 409 && error.status !== 410)) throw error;
     const action = await load(visit);
-    const changed = { tone: 'bad', status: 409, says: `You decided nothing: ${error.problem.detail}.` } as const;
-    return shownAction(visit, action, action.state === 'held' ? changed : { ...tooLate(action), status: error.status });
+    const message = `Your decision was not recorded: ${error.problem.detail}.`;
+    const refused: Notice = { tone: 'bad', status: 409, message };
+    return actionPage(
+      visit,
+      action,
+      action.state === 'held' ? refused : { ...alreadyDecided(action), status: error.status },
+    );
   }
 }

@@ -1,5 +1,5 @@
-// Writing to a room: a message or a task, looked at before it is sent, with the agents that it addresses. Whom it addresses
-// is found by the code that finds them when it is posted.
+// Sends a message or a task to a room after a preview, which lists the addressed agents. The preview finds mentions with the
+// same code as the API.
 
 import type { Express } from 'express';
 import { findMentions } from '../../../workflows/policy/mentions';
@@ -8,27 +8,27 @@ import { Csrf, Once, ProblemBox, type Page } from '../page';
 import { PATHS } from '../paths';
 import { Refused, type ShownProblem } from '../routes-client';
 import type { Member, Room, RosterEntry } from '../resources';
-import { fieldOf, shows, takes, type ConsoleDeps, type Reply, type Visit } from '../visit';
+import { fieldOf, handleGet, handleForm, type ConsoleDeps, type Reply, type Visit } from '../visit';
 import { namesOf } from './room';
 import type { Names } from './room-events';
 
 export function mountPosting(app: Express, deps: ConsoleDeps): void {
-  app.post(`${PATHS.rooms}/:room/message`, ...takes(deps, messagePreview));
+  app.post(`${PATHS.rooms}/:room/message`, ...handleForm(deps, messagePreview));
   app.get(
     `${PATHS.rooms}/:room/task`,
-    shows(deps, async (visit) => taskForm(await placeOf(visit), visit, null)),
+    handleGet(deps, async (visit) => taskForm(await loadRoom(visit), visit, null)),
   );
-  app.post(`${PATHS.rooms}/:room/task`, ...takes(deps, taskPreview));
-  app.post(`${PATHS.rooms}/:room/send`, ...takes(deps, sendIt));
+  app.post(`${PATHS.rooms}/:room/task`, ...handleForm(deps, taskPreview));
+  app.post(`${PATHS.rooms}/:room/send`, ...handleForm(deps, postEvent));
 }
 
-interface Place {
+interface RoomContext {
   readonly room: Room;
   readonly roster: readonly RosterEntry[];
   readonly names: Names;
 }
 
-async function placeOf({ api, id }: Visit): Promise<Place> {
+async function loadRoom({ api, id }: Visit): Promise<RoomContext> {
   const path = `/v1/rooms/${id('room')}`;
   const [room, members, roster] = await Promise.all([
     api.get<Room>(path),
@@ -39,40 +39,40 @@ async function placeOf({ api, id }: Visit): Promise<Place> {
 }
 
 async function messagePreview(visit: Visit): Promise<Page> {
-  return messagePage(await placeOf(visit), visit, null);
+  return messagePage(await loadRoom(visit), visit, null);
 }
 
-function messagePage({ room, roster, names }: Place, visit: Visit, problem: ShownProblem | null): Page {
+function messagePage({ room, roster, names }: RoomContext, visit: Visit, problem: ShownProblem | null): Page {
   const text = fieldOf(visit.form, 'text');
   const addressees = roster.map(({ agent: agentId, slug, name }) => ({ agentId, slug, name }));
   const { agentIds } = findMentions(text, addressees);
   return {
-    title: 'Before it is sent',
+    title: 'Preview',
     status: problem === null ? 200 : 400,
     body: (
       <>
         {problem && <ProblemBox problem={problem} />}
         <Addressed room={room} names={names} agentIds={agentIds} roster={roster} />
         <form method="post" action={PATHS.inRoom(room.id, 'send')} class="card">
-          <Csrf token={visit.who.csrf} />
+          <Csrf token={visit.user.csrf} />
           <Once name={visit.once} />
           <input type="hidden" name="type" value="message" />
-          <h2>The message</h2>
-          <p class="said" id="preview">
+          <h2>Message</h2>
+          <p class="text" id="preview">
             {text}
           </p>
           <input type="hidden" name="text" value={text} />
-          <button>Send it to {room.name}</button>
+          <button>Send to {room.name}</button>
         </form>
         <form method="post" action={PATHS.inRoom(room.id, 'message')}>
-          <Csrf token={visit.who.csrf} />
-          <label for="text">Change it</label>
+          <Csrf token={visit.user.csrf} />
+          <label for="text">Edit</label>
           <textarea id="text" name="text" required>
             {text}
           </textarea>
           <div class="buttons">
-            <button class="quiet">Look at it again</button>
-            <a href={PATHS.room(room.id)}>Don’t send it</a>
+            <button class="quiet">Update preview</button>
+            <a href={PATHS.room(room.id)}>Cancel</a>
           </div>
         </form>
       </>
@@ -86,10 +86,10 @@ function Addressed(props: { room: Room; names: Names; agentIds: readonly string[
   return (
     <div class={`box ${found.length === 0 ? '' : 'waiting'}`} id="addressed">
       {found.length === 0 ? (
-        'It addresses no agent, so it wakes none. Everybody in the room can read it.'
+        'Addresses no agent. No agent is woken. Everyone in the room can read it.'
       ) : (
         <>
-          It addresses:
+          Addressed agents:
           <ul>
             {found.map((entry) => (
               <li>
@@ -97,27 +97,27 @@ function Addressed(props: { room: Room; names: Names; agentIds: readonly string[
               </li>
             ))}
           </ul>
-          Those of them that are always on are woken, each for one run of the room’s {room.run_allowance}.
+          Each of them that is always on is woken and uses 1 of {room.run_allowance} remaining runs of the room.
         </>
       )}
-      {room.paused_at !== null && ' The room is paused: nobody is woken by it.'}
+      {room.paused_at !== null && ' The room is paused, so no agent is woken.'}
     </div>
   );
 }
 
 const TASK_FIELDS = ['to', 'goal', 'criteria', 'priority', 'deadline'] as const;
 
-function taskForm({ room, roster, names }: Place, visit: Visit, problem: ShownProblem | null): Page {
-  const { form, who } = visit;
+function taskForm({ room, roster, names }: RoomContext, visit: Visit, problem: ShownProblem | null): Page {
+  const { form, user } = visit;
   return {
-    title: `A task in ${room.name}`,
+    title: `New task in ${room.name}`,
     status: problem === null ? 200 : 400,
     body: (
       <>
         {problem && <ProblemBox problem={problem} />}
         <form method="post" action={PATHS.inRoom(room.id, 'task')} class="card">
-          <Csrf token={who.csrf} />
-          <label for="to">Who is to do it</label>
+          <Csrf token={user.csrf} />
+          <label for="to">Assign to</label>
           <select id="to" name="to" required>
             {roster.map(({ slug, name, company }) => (
               <option value={slug} selected={slug === form.get('to')}>
@@ -125,11 +125,11 @@ function taskForm({ room, roster, names }: Place, visit: Visit, problem: ShownPr
               </option>
             ))}
           </select>
-          <label for="goal">What is to be done</label>
+          <label for="goal">Goal</label>
           <textarea id="goal" name="goal" required>
             {fieldOf(form, 'goal')}
           </textarea>
-          <label for="criteria">How it is known to be done, one criterion a line</label>
+          <label for="criteria">Acceptance criteria (one per line)</label>
           <textarea id="criteria" name="criteria">
             {fieldOf(form, 'criteria')}
           </textarea>
@@ -141,11 +141,11 @@ function taskForm({ room, roster, names }: Place, visit: Visit, problem: ShownPr
               </option>
             ))}
           </select>
-          <label for="deadline">Deadline, if there is one</label>
+          <label for="deadline">Deadline (optional)</label>
           <input id="deadline" name="deadline" type="date" value={fieldOf(form, 'deadline')} />
           <div class="buttons">
-            <button>Look at it before sending</button>
-            <a href={PATHS.room(room.id)}>Don’t send it</a>
+            <button>Preview</button>
+            <a href={PATHS.room(room.id)}>Cancel</a>
           </div>
         </form>
       </>
@@ -154,28 +154,28 @@ function taskForm({ room, roster, names }: Place, visit: Visit, problem: ShownPr
 }
 
 async function taskPreview(visit: Visit): Promise<Page> {
-  const { room, roster, names } = await placeOf(visit);
-  const { form, who, once } = visit;
+  const { room, roster, names } = await loadRoom(visit);
+  const { form, user, once } = visit;
   const to = roster.find(({ slug }) => slug === form.get('to'));
   if (to === undefined || fieldOf(form, 'goal').trim() === '') {
-    const detail = to === undefined ? 'Choose an agent of this room’s roster.' : 'Say what is to be done.';
-    return taskForm({ room, roster, names }, visit, { code: 'invalid_input', title: 'Something is missing', detail });
+    const detail = to === undefined ? 'Choose an agent of this room.' : 'Enter a goal.';
+    return taskForm({ room, roster, names }, visit, { code: 'invalid_input', title: 'Missing input', detail });
   }
   const task = taskOf(form);
   return {
-    title: 'Before it is sent',
+    title: 'Preview',
     body: (
       <>
         <Addressed room={room} names={names} agentIds={[to.agent]} roster={roster} />
         <form method="post" action={PATHS.inRoom(room.id, 'send')} class="card">
-          <Csrf token={who.csrf} />
+          <Csrf token={user.csrf} />
           <Once name={once} />
           <input type="hidden" name="type" value="task" />
           {TASK_FIELDS.map((name) => (
             <input type="hidden" name={name} value={fieldOf(form, name)} />
           ))}
-          <h2>The task</h2>
-          <p class="said">{task.goal}</p>
+          <h2>Task</h2>
+          <p class="text">{task.goal}</p>
           <ul>
             {task.acceptance_criteria.map((criterion) => (
               <li>{criterion}</li>
@@ -185,10 +185,10 @@ async function taskPreview(visit: Visit): Promise<Page> {
             <span>{task.priority} priority</span>
             {task.deadline !== null && <span>due {task.deadline}</span>}
           </p>
-          <button>Send it to {to.name}</button>
+          <button>Send to {to.name}</button>
         </form>
         <p>
-          <a href={PATHS.room(room.id)}>Don’t send it</a>
+          <a href={PATHS.room(room.id)}>Cancel</a>
         </p>
       </>
     ),
@@ -210,8 +210,8 @@ function taskOf(form: URLSearchParams) {
   };
 }
 
-/** The write itself, under the form's own name: sent twice, it is one. */
-async function sendIt(visit: Visit): Promise<Reply> {
+/** Posts the event. The form's idempotency key prevents a second event if the form is sent twice. */
+async function postEvent(visit: Visit): Promise<Reply> {
   const { api, id, form } = visit;
   const isTask = form.get('type') === 'task';
   const event = isTask ? taskOf(form) : { type: 'message', text: fieldOf(form, 'text') };
@@ -224,8 +224,8 @@ async function sendIt(visit: Visit): Promise<Reply> {
     return { redirect: `${PATHS.room(id('room'))}#${posted.event}` };
   } catch (error) {
     if (!(error instanceof Refused) || error.status !== 400) throw error;
-    // What was written is kept, and shown with what is wrong with it.
-    const place = await placeOf(visit);
-    return isTask ? taskForm(place, visit, error.problem) : messagePage(place, visit, error.problem);
+    // Show the form again with the entered text and the problem.
+    const context = await loadRoom(visit);
+    return isTask ? taskForm(context, visit, error.problem) : messagePage(context, visit, error.problem);
   }
 }

@@ -1,79 +1,80 @@
-// What happened in a room, one event after the other, as its feed tells it. Texts stand as they were written, as text.
+// Shows each event of a room's feed. Texts of people and agents are shown as plain text, never as markup.
 
 import type { Child } from 'hono/jsx';
 import { Time, Word } from '../page';
 import { PATHS } from '../paths';
 import type { Message, RoomEvent, Task } from '../resources';
 
-/** Names of the companies and agents that a room's events speak of. */
+/** Looks up the names of companies and agents in a room's events. */
 export interface Names {
   company(id: string | null): string;
   agent(id: string): string;
-  /** Why a wake of one's own came to nothing; the feed tells everybody less. */
+  /** The exact reason of a suppressed wake of the own company; the feed contains a less exact one. */
   reason?(wake: string): string | undefined;
 }
 
-/** Why a wake came to nothing, for people. */
+/** Reasons of suppressed wakes. */
 const REASONS: Readonly<Record<string, string>> = {
   paused: 'the room or the agent is paused',
   allowance: 'the room has no runs left',
   hop_limit: 'agents have woken agents too many times in a row',
-  key_rejected: "the provider refuses the agent's model key",
-  budget: 'its budget of tokens is used up',
-  not_a_member: 'its company is not in the room any more',
+  key_rejected: "the provider rejects the agent's model key",
+  budget: 'its token budget is used up',
+  not_a_member: 'its company has left the room',
   room_closed: 'the room is closed',
   suspended: 'its company is suspended',
   unavailable: 'the agent is not available',
 };
 
-/** How a run ended, for people. */
-export const ENDINGS_SAID: Readonly<Record<string, string>> = {
+/** Endings of runs. */
+export const ENDING_TEXTS: Readonly<Record<string, string>> = {
   replied: 'it replied',
-  silent: 'it chose to say nothing',
-  partial: 'it did a part of what it set out to do',
-  failed: 'it did nothing',
-  not_allowed: 'its rights do not allow the reply',
-  refused: 'the model provider refused',
+  silent: 'it ended without a reply',
+  partial: 'it completed only some of its steps',
+  failed: 'it completed no step',
+  not_allowed: 'its rights do not allow a reply',
+  refused: 'the model provider refused the request',
   busy: 'the model provider kept failing',
-  timed_out: 'its time was over',
+  timed_out: 'it reached its time limit',
   declined: 'its reply was declined',
-  expired: 'nobody decided about its reply in time',
+  expired: 'its reply expired without a decision',
   cancelled: 'it was cancelled',
-  lost: 'its workflow is gone',
+  lost: 'its workflow was lost',
 };
 
-type Told = (data: Readonly<Record<string, unknown>>, event: RoomEvent, names: Names, room: string) => Child;
+type RenderLine = (data: Readonly<Record<string, unknown>>, event: RoomEvent, names: Names, room: string) => Child;
+
+const authorOf = (event: RoomEvent): string => event.author?.name ?? 'Unknown author';
 
 const text = (value: unknown): string => (typeof value === 'string' ? value : '');
 
-/** Of the types that are a line; messages and tasks are cards. */
-const LINES: Readonly<Record<string, Told>> = {
+/** Event types that are shown as one line. Messages and tasks are shown as cards. */
+const LINES: Readonly<Record<string, RenderLine>> = {
   task_started: (data, _, names) =>
-    `${names.agent(text(data['recipient']))} has taken on “${short(text(data['goal']))}”.`,
+    `${names.agent(text(data['recipient']))} started the task “${short(text(data['goal']))}”.`,
   task_verdict: (data, event) => (
     <>
-      {event.author?.name ?? 'Somebody'} has <Word of={text(data['verdict'])} /> what came of “
-      {short(text(data['goal']))}”. {text(data['verdict_note'])}
+      {authorOf(event)} <Word of={text(data['verdict'])} /> the result of “{short(text(data['goal']))}”.{' '}
+      {text(data['verdict_note'])}
     </>
   ),
   memory: (data, event, names) =>
     data['content'] === undefined ? (
-      `${names.company(event.company)} has written a private line of memory.`
+      `${names.company(event.company)} wrote a private memory entry.`
     ) : (
       <>
-        {event.author?.name ?? 'Somebody'} has written to memory ({text(data['category'])}):{' '}
-        <span class="said">{text(data['content'])}</span>
+        {authorOf(event)} wrote to memory ({text(data['category'])}): <span class="text">{text(data['content'])}</span>
       </>
     ),
-  memory_deprecation: () => 'A line of memory was deprecated.',
-  member_joined: (data) => `${text(data['name'])} has joined the room.`,
-  member_left: (data, _, names) => `${names.company(text(data['company']))} has left the room.`,
-  agent_added: (data) => `${text(data['name'])} (@${text(data['slug'])}) is on the roster now.`,
-  agent_removed: (data) => `${text(data['name'])} (@${text(data['slug'])}) is not on the roster any more.`,
+  memory_deprecation: () => 'A memory entry was deprecated.',
+  member_joined: (data) => `${text(data['name'])} joined the room.`,
+  member_left: (data, _, names) => `${names.company(text(data['company']))} left the room.`,
+  agent_added: (data) => `${text(data['name'])} (@${text(data['slug'])}) was added to the room.`,
+  agent_removed: (data) => `${text(data['name'])} (@${text(data['slug'])}) was removed from the room.`,
   file_added: (data, event, _, room) => (
     <>
-      {event.author?.name ?? 'Somebody'} has added the file{' '}
-      <a href={PATHS.file(room, text(data['id']))}>{text(data['name']) || 'without a name'}</a>.
+      {authorOf(event)} added the file{' '}
+      <a href={PATHS.file(room, text(data['id']))}>{text(data['name']) || 'unnamed file'}</a>.
     </>
   ),
   wake_suppressed: (data, _, names) => {
@@ -86,17 +87,17 @@ const LINES: Readonly<Record<string, Told>> = {
   },
   run_ended: (data, _, names) => (
     <>
-      <Word of={text(data['ending'])} /> {names.agent(text(data['agent']))}: {ENDINGS_SAID[text(data['ending'])]}.{' '}
-      <a href={PATHS.run(text(data['run']))}>See the run</a>
+      <Word of={text(data['ending'])} /> {names.agent(text(data['agent']))}: {ENDING_TEXTS[text(data['ending'])]}.{' '}
+      <a href={PATHS.run(text(data['run']))}>Open run</a>
     </>
   ),
-  room_paused: (_, event) => `${event.author?.name ?? 'Somebody'} has paused the room: no agent is woken.`,
-  room_resumed: (_, event) => `${event.author?.name ?? 'Somebody'} has resumed the room.`,
-  room_closed: () => 'The room is closed.',
+  room_paused: (_, event) => `${authorOf(event)} paused the room: no agent is woken.`,
+  room_resumed: (_, event) => `${authorOf(event)} resumed the room.`,
+  room_closed: () => 'The room was closed.',
   redacted: (data) => `A ${text(data['kind'])} was redacted by its company.`,
 };
 
-/** One event. Of a task it shows the state in which it is now. */
+/** One event. A task is shown with its current state. */
 export function EventItem(props: { event: RoomEvent; room: string; names: Names; tasks: ReadonlyMap<string, Task> }) {
   const { event, room, names, tasks } = props;
   switch (event.type) {
@@ -111,20 +112,20 @@ export function EventItem(props: { event: RoomEvent; room: string; names: Names;
       return (
         <li class="card" id={event.id}>
           <Byline event={event} names={names}>
-            answers a task
+            responded to a task
           </Byline>
           <p>
             <Word of={state} /> “{short(goal)}”
           </p>
-          <p class="said">{result}</p>
+          <p class="text">{result}</p>
         </li>
       );
     }
     default: {
-      const said = LINES[event.type]?.(event.data as Record<string, unknown>, event, names, room);
+      const line = LINES[event.type]?.(event.data as Record<string, unknown>, event, names, room);
       return (
         <li class="event" id={event.id}>
-          {said ?? `Something of a kind that this console does not know: ${event.type}.`} <Time at={event.at} />
+          {line ?? `Event of an unknown type: ${event.type}.`} <Time at={event.at} />
         </li>
       );
     }
@@ -138,7 +139,7 @@ function MessageCard({ event, names }: { event: RoomEvent; names: Names }) {
       <Byline event={event} names={names}>
         {message.mentions.length > 0 && `to ${message.mentions.map((agent) => names.agent(agent)).join(', ')}`}
       </Byline>
-      <Said what={message.text} redacted={message.redacted_at} />
+      <TextOrRedacted text={message.text} redacted={message.redacted_at} />
     </li>
   );
 }
@@ -147,18 +148,18 @@ function TaskCard({ event, task, names }: { event: RoomEvent; task: Task; names:
   return (
     <li class="card" id={event.id}>
       <Byline event={event} names={names}>
-        sends a task to {names.agent(task.recipient)}
+        sent a task to {names.agent(task.recipient)}
       </Byline>
       <TaskFacts task={task} />
     </li>
   );
 }
 
-/** A task as it stands. */
+/** A task's goal, state and result. */
 export function TaskFacts({ task }: { task: Task }) {
   return (
     <>
-      <Said what={task.goal} redacted={task.redacted_at} />
+      <TextOrRedacted text={task.goal} redacted={task.redacted_at} />
       {task.acceptance_criteria.length > 0 && (
         <ul>
           {task.acceptance_criteria.map((criterion) => (
@@ -172,7 +173,7 @@ export function TaskFacts({ task }: { task: Task }) {
         {task.deadline !== null && <span>due {task.deadline}</span>}
         {task.verdict !== null && <Word of={task.verdict} />}
       </p>
-      {task.result !== null && <p class="said">{task.result}</p>}
+      {task.result !== null && <p class="text">{task.result}</p>}
     </>
   );
 }
@@ -189,9 +190,9 @@ function Byline({ event, names, children }: { event: RoomEvent; names: Names; ch
   );
 }
 
-function Said({ what, redacted }: { what: string; redacted: string | null }) {
+function TextOrRedacted({ text: written, redacted }: { text: string; redacted: string | null }) {
   return redacted === null ? (
-    <p class="said">{what}</p>
+    <p class="text">{written}</p>
   ) : (
     <p class="empty">
       Redacted on <Time at={redacted} />
@@ -199,9 +200,9 @@ function Said({ what, redacted }: { what: string; redacted: string | null }) {
   );
 }
 
-const SHORT = 80;
+const SHORT_LENGTH = 80;
 
 function short(of: string): string {
   const letters = Array.from(of);
-  return letters.length <= SHORT ? of : `${letters.slice(0, SHORT - 1).join('')}…`;
+  return letters.length <= SHORT_LENGTH ? of : `${letters.slice(0, SHORT_LENGTH - 1).join('')}…`;
 }

@@ -1,26 +1,27 @@
-// A room: what happened in it, newest last, and beside it what is in it.
+// The page of a room: its events with the newest last, and its tasks, memory, files and agents.
 
 import type { Express } from 'express';
 import { Csrf, Empty, Once, Time, Word, type Page } from '../page';
 import { PATHS } from '../paths';
 import type { Member, MemoryEntry, Room, RoomEvent, RoomFile, RosterEntry, Task, Wake } from '../resources';
-import { shows, takes, type ConsoleDeps, type Reply, type Visit } from '../visit';
+import { handleGet, handleForm, type ConsoleDeps, type Reply, type Visit } from '../visit';
 import { EventItem, TaskFacts, type Names } from './room-events';
 import { RoomState } from './rooms';
 
-/** As many as a person scrolls through; what was before them is a page of its own. */
-const EVENTS_SHOWN = 60;
-const BESIDE = 30;
+/** Events per page; a link leads to older ones. */
+const EVENTS_PER_PAGE = 60;
+/** Entries per list in the side column. */
+const ENTRIES_PER_LIST = 30;
 
 export function mountRoom(app: Express, deps: ConsoleDeps): void {
-  app.get(`${PATHS.rooms}/:room`, shows(deps, roomPage));
-  app.post(`${PATHS.rooms}/:room/pause`, ...takes(deps, pauseOrResume('pause')));
-  app.post(`${PATHS.rooms}/:room/resume`, ...takes(deps, pauseOrResume('resume')));
+  app.get(`${PATHS.rooms}/:room`, handleGet(deps, roomPage));
+  app.post(`${PATHS.rooms}/:room/pause`, ...handleForm(deps, pauseOrResume('pause')));
+  app.post(`${PATHS.rooms}/:room/resume`, ...handleForm(deps, pauseOrResume('resume')));
 }
 
-function pauseOrResume(what: 'pause' | 'resume') {
+function pauseOrResume(action: 'pause' | 'resume') {
   return async ({ api, id, form }: Visit): Promise<Reply> => {
-    await api.post(`/v1/rooms/${id('room')}/${what}`, undefined, form.get('once') ?? undefined);
+    await api.post(`/v1/rooms/${id('room')}/${action}`, undefined, form.get('once') ?? undefined);
     return { redirect: PATHS.room(id('room')) };
   };
 }
@@ -28,25 +29,25 @@ function pauseOrResume(what: 'pause' | 'resume') {
 async function roomPage(visit: Visit): Promise<Page> {
   const { api, id, query } = visit;
   const path = `/v1/rooms/${id('room')}`;
-  const asked = query.get('q')?.trim() ?? '';
+  const searchText = query.get('q')?.trim() ?? '';
   const room = await api.get<Room>(path);
   const [members, roster, tasks, files, memory, wakes] = await Promise.all([
     api.list<Member>(`${path}/members`),
     api.list<RosterEntry>(`${path}/roster`, { limit: 200 }),
-    api.list<Task>(`${path}/tasks`, { order: 'desc', limit: BESIDE }),
-    api.list<RoomFile>(`${path}/files`, { order: 'desc', limit: BESIDE }),
+    api.list<Task>(`${path}/tasks`, { order: 'desc', limit: ENTRIES_PER_LIST }),
+    api.list<RoomFile>(`${path}/files`, { order: 'desc', limit: ENTRIES_PER_LIST }),
     api.list<MemoryEntry>(
       `${path}/memory`,
-      asked === '' ? { order: 'desc', limit: BESIDE } : { q: asked, limit: BESIDE },
+      searchText === '' ? { order: 'desc', limit: ENTRIES_PER_LIST } : { q: searchText, limit: ENTRIES_PER_LIST },
     ),
-    api.list<Wake>('/v1/wakes', { room: room.id, state: 'suppressed', order: 'desc', limit: EVENTS_SHOWN }),
+    api.list<Wake>('/v1/wakes', { room: room.id, state: 'suppressed', order: 'desc', limit: EVENTS_PER_PAGE }),
   ]);
   const upTo = Math.min(wholeNumber(query.get('up_to')) ?? room.last_seq, room.last_seq);
-  const after = Math.max(0, upTo - EVENTS_SHOWN);
-  const read = await api.list<RoomEvent>(`${path}/events`, { after, limit: EVENTS_SHOWN });
+  const after = Math.max(0, upTo - EVENTS_PER_PAGE);
+  const loaded = await api.list<RoomEvent>(`${path}/events`, { after, limit: EVENTS_PER_PAGE });
   const isNewest = upTo === room.last_seq;
-  // What was added since the room was read belongs to it, unless an older part is looked at.
-  const events = isNewest ? read : read.filter((event) => event.seq <= upTo);
+  // The newest page includes events that were added after the room was loaded.
+  const events = isNewest ? loaded : loaded.filter((event) => event.seq <= upTo);
   const reasons = new Map(wakes.map(({ id: wake, reason }) => [wake, reason]));
   const names: Names = { ...namesOf(members, roster), reason: (wake) => reasons.get(wake) ?? undefined };
   const byId = new Map(tasks.map((task) => [task.id, task]));
@@ -59,20 +60,20 @@ async function roomPage(visit: Visit): Promise<Page> {
           <p class="meta">
             <span>Host: {names.company(room.host)}</span>
             <span>{room.run_allowance} runs left</span>
-            <span>after a crash, a run {room.on_crash === 'stop' ? 'stops' : 'resumes'}</span>
+            <span>On crash: {room.on_crash}</span>
             <RoomState room={room} />
           </p>
         </div>
         <div class="columns">
           <div>
-            <section aria-labelledby="happened">
-              <h2 id="happened">What happened</h2>
+            <section aria-labelledby="activity-title">
+              <h2 id="activity-title">Activity</h2>
               {after > 0 && (
                 <p>
-                  <a href={`${PATHS.room(room.id)}?up_to=${after}`}>What was before</a>
+                  <a href={`${PATHS.room(room.id)}?up_to=${after}`}>Older</a>
                 </p>
               )}
-              <div role="log" aria-labelledby="happened">
+              <div role="log" aria-labelledby="activity-title">
                 <ol class="plain-list" id="events" data-live-part>
                   {events.map((event) => (
                     <EventItem event={event} room={room.id} names={names} tasks={byId} />
@@ -81,18 +82,18 @@ async function roomPage(visit: Visit): Promise<Page> {
               </div>
               {!isNewest && (
                 <p>
-                  <a href={PATHS.room(room.id)}>The newest</a>
+                  <a href={PATHS.room(room.id)}>Newest</a>
                 </p>
               )}
             </section>
-            {room.closed_at === null && <Writing room={room} visit={visit} />}
+            {room.closed_at === null && <MessageForm room={room} visit={visit} />}
           </div>
           <div>
             <Tasks tasks={tasks} names={names} />
-            <Memory entries={memory} asked={asked} room={room.id} names={names} />
+            <Memory entries={memory} searchText={searchText} room={room.id} names={names} />
             <Files files={files} room={room.id} names={names} />
             <Roster roster={roster} names={names} />
-            {room.closed_at === null && <Pausing room={room} visit={visit} />}
+            {room.closed_at === null && <PauseForm room={room} visit={visit} />}
           </div>
         </div>
       </>
@@ -109,19 +110,19 @@ export function namesOf(members: readonly Member[], roster: readonly RosterEntry
   };
 }
 
-function Writing({ room, visit }: { room: Room; visit: Visit }) {
+function MessageForm({ room, visit }: { room: Room; visit: Visit }) {
   return (
-    <section aria-labelledby="write">
-      <h2 id="write">Write</h2>
+    <section aria-labelledby="write-title">
+      <h2 id="write-title">New message</h2>
       <form method="post" action={PATHS.inRoom(room.id, 'message')} class="card">
-        <Csrf token={visit.who.csrf} />
+        <Csrf token={visit.user.csrf} />
         <label for="text">Message</label>
         <textarea id="text" name="text" required aria-describedby="about-text" />
         <p class="hint" id="about-text">
-          <code>@name</code> addresses an agent. Before it is sent you are shown whom it addresses.
+          <code>@name</code> addresses an agent. The preview shows the addressed agents.
         </p>
         <div class="buttons">
-          <button>Look at it before sending</button>
+          <button>Preview</button>
           <a class="button quiet" href={PATHS.inRoom(room.id, 'task')}>
             Send a task instead
           </a>
@@ -136,7 +137,7 @@ function Tasks({ tasks, names }: { tasks: readonly Task[]; names: Names }) {
     <section aria-labelledby="tasks-title">
       <h2 id="tasks-title">Tasks</h2>
       <div id="tasks" data-live-part>
-        {tasks.length === 0 && <Empty>No task was sent yet.</Empty>}
+        {tasks.length === 0 && <Empty>No tasks yet.</Empty>}
         {tasks.map((task) => (
           <div class="card" id={task.id}>
             <p class="meta">
@@ -152,28 +153,26 @@ function Tasks({ tasks, names }: { tasks: readonly Task[]; names: Names }) {
   );
 }
 
-function Memory(props: { entries: readonly MemoryEntry[]; asked: string; room: string; names: Names }) {
-  const { entries, asked, room, names } = props;
+function Memory(props: { entries: readonly MemoryEntry[]; searchText: string; room: string; names: Names }) {
+  const { entries, searchText, room, names } = props;
   return (
     <section aria-labelledby="memory-title">
       <h2 id="memory-title">Memory</h2>
       <form method="get" action={PATHS.room(room)} class="search" role="search">
         <div>
           <label for="q">Search memory</label>
-          <input id="q" name="q" type="search" value={asked} maxlength={500} />
+          <input id="q" name="q" type="search" value={searchText} maxlength={500} />
         </div>
         <button class="quiet">Search</button>
       </form>
-      {asked !== '' && (
+      {searchText !== '' && (
         <p>
-          {entries.length} found for “{asked}”. <a href={PATHS.room(room)}>Show all</a>
+          {entries.length} results for “{searchText}”. <a href={PATHS.room(room)}>Show all</a>
         </p>
       )}
       <div id="memory" data-live-part>
         {entries.length === 0 && (
-          <Empty>
-            {asked === '' ? 'Nothing was written to memory yet.' : 'No line of memory matches. Try fewer words.'}
-          </Empty>
+          <Empty>{searchText === '' ? 'No memory entries yet.' : 'No memory entry matches. Try fewer words.'}</Empty>
         )}
         {entries.map((entry) => (
           <div class="card" id={entry.id}>
@@ -185,12 +184,12 @@ function Memory(props: { entries: readonly MemoryEntry[]; asked: string; room: s
                   <Time at={entry.created_at} />
                   {entry.visibility === 'private' && <span class="word plain">private</span>}
                 </p>
-                <p class="said">{entry.redacted_at === null ? entry.content : 'Redacted.'}</p>
+                <p class="text">{entry.redacted_at === null ? entry.content : 'Redacted.'}</p>
                 {entry.tags.length > 0 && <p class="hint">{entry.tags.join(' · ')}</p>}
               </>
             ) : (
               <p class="hint">
-                A private line of {names.company(entry.company)}, <Time at={entry.created_at} />
+                Private entry of {names.company(entry.company)}, <Time at={entry.created_at} />
               </p>
             )}
           </div>
@@ -205,10 +204,10 @@ function Files({ files, room, names }: { files: readonly RoomFile[]; room: strin
     <section aria-labelledby="files-title">
       <h2 id="files-title">Files</h2>
       <div id="files" data-live-part>
-        {files.length === 0 && <Empty>No file was added yet.</Empty>}
+        {files.length === 0 && <Empty>No files yet.</Empty>}
         {files.map((file) => (
           <p id={file.id}>
-            {file.redacted_at === null ? <a href={PATHS.file(room, file.id)}>{file.name}</a> : 'A redacted file'}{' '}
+            {file.redacted_at === null ? <a href={PATHS.file(room, file.id)}>{file.name}</a> : 'Redacted file'}{' '}
             <Word of={file.state} />{' '}
             <span class="hint">
               {sizeOf(file.size)}, {file.author.name} of {names.company(file.company)}
@@ -224,7 +223,7 @@ function Roster({ roster, names }: { roster: readonly RosterEntry[]; names: Name
   return (
     <section aria-labelledby="roster-title">
       <h2 id="roster-title">Agents</h2>
-      {roster.length === 0 && <Empty>No agent is on the roster yet.</Empty>}
+      {roster.length === 0 && <Empty>No agents yet.</Empty>}
       <ul class="plain-list">
         {roster.map((entry) => (
           <li class="card">
@@ -245,16 +244,16 @@ function Roster({ roster, names }: { roster: readonly RosterEntry[]; names: Name
   );
 }
 
-function Pausing({ room, visit }: { room: Room; visit: Visit }) {
+function PauseForm({ room, visit }: { room: Room; visit: Visit }) {
   const paused = room.paused_at !== null;
   return (
     <section aria-labelledby="pause-title">
       <h2 id="pause-title">{paused ? 'Paused' : 'Pause'}</h2>
       <form method="post" action={PATHS.inRoom(room.id, paused ? 'resume' : 'pause')}>
-        <Csrf token={visit.who.csrf} />
+        <Csrf token={visit.user.csrf} />
         <Once name={visit.once} />
         <p class="hint">
-          {paused ? 'No agent is woken in this room.' : 'A paused room wakes no agent. Runs that are under way go on.'}
+          {paused ? 'No agent is woken in this room.' : 'In a paused room no agent is woken. Open runs continue.'}
         </p>
         <button class="quiet">{paused ? 'Resume the room' : 'Pause the room'}</button>
       </form>

@@ -1,17 +1,17 @@
-// The rooms that a person's company is in.
+// The list of the rooms of the person's company.
 
 import type { Express } from 'express';
 import { Empty, Time, type Page } from '../page';
 import { PATHS } from '../paths';
 import type { Page as ListPage } from '../routes-client';
 import type { Room } from '../resources';
-import { shows, type ConsoleDeps, type Visit } from '../visit';
+import { handleGet, type ConsoleDeps, type Visit } from '../visit';
 
 export function mountRooms(app: Express, deps: ConsoleDeps): void {
-  app.get(PATHS.rooms, shows(deps, roomsPage));
+  app.get(PATHS.rooms, handleGet(deps, roomsPage));
 }
 
-async function roomsPage({ api, who, query }: Visit): Promise<Page> {
+async function roomsPage({ api, user, query }: Visit): Promise<Page> {
   const cursor = query.get('cursor') ?? undefined;
   const rooms = await api.get<ListPage<Room>>('/v1/rooms', { order: 'desc', cursor });
   return {
@@ -20,9 +20,7 @@ async function roomsPage({ api, who, query }: Visit): Promise<Page> {
     body: (
       <>
         {rooms.data.length === 0 && (
-          <Empty>
-            Your company is in no room yet. An admin of it makes one, or accepts an invitation to one, with the API.
-          </Empty>
+          <Empty>No rooms yet. An admin of your company can create a room or accept an invitation with the API.</Empty>
         )}
         <ul class="cards" id="rooms" data-live-part>
           {rooms.data.map((room) => (
@@ -31,12 +29,10 @@ async function roomsPage({ api, who, query }: Visit): Promise<Page> {
                 <a href={PATHS.room(room.id)}>{room.name}</a>
               </h2>
               <p class="meta">
-                <span>
-                  {room.host === who.person.companyId ? 'Your company is the host' : 'Your company is a guest'}
-                </span>
+                <span>{room.host === user.person.companyId ? 'Host: your company' : 'Guest: your company'}</span>
                 <span>{room.last_seq} events</span>
                 <span>
-                  since <Time at={room.created_at} />
+                  created <Time at={room.created_at} />
                 </span>
                 <RoomState room={room} />
               </p>
@@ -53,7 +49,7 @@ async function roomsPage({ api, who, query }: Visit): Promise<Page> {
   };
 }
 
-/** Nothing, for a room in which agents may run. */
+/** Shows whether the room is closed or paused; otherwise nothing. */
 export function RoomState({ room }: { room: Room }) {
   if (room.closed_at !== null) return <span class="word bad">closed</span>;
   if (room.paused_at !== null) return <span class="word waiting">paused</span>;

@@ -1,4 +1,4 @@
-// A run: its timeline as a picture of lanes and as a table, what it used, and what a person can do about it.
+// The page of a run: its timeline as a chart and as a table, its usage, and the actions Cancel and Ask again.
 
 import type { Express } from 'express';
 import { Csrf, Once, Table, Time, Word, type Page } from '../page';
@@ -6,16 +6,16 @@ import { elapsed, LanesPicture } from '../lanes-picture';
 import { laneOf } from '../lanes';
 import { PATHS } from '../paths';
 import type { Run, Timeline } from '../resources';
-import { fieldOf, shows, takes, type ConsoleDeps, type Reply, type Visit } from '../visit';
-import { ENDINGS_SAID } from './room-events';
+import { fieldOf, handleGet, handleForm, type ConsoleDeps, type Reply, type Visit } from '../visit';
+import { ENDING_TEXTS } from './room-events';
 
 const RUNS = '/console/runs';
 
 export function mountRun(app: Express, deps: ConsoleDeps): void {
-  app.get(`${RUNS}/:run`, shows(deps, runPage));
-  app.get(`${RUNS}/:run/cancel`, shows(deps, cancelPage));
-  app.post(`${RUNS}/:run/cancel`, ...takes(deps, cancel));
-  app.post(`${RUNS}/:run/ask-again`, ...takes(deps, askAgain));
+  app.get(`${RUNS}/:run`, handleGet(deps, runPage));
+  app.get(`${RUNS}/:run/cancel`, handleGet(deps, cancelPage));
+  app.post(`${RUNS}/:run/cancel`, ...handleForm(deps, cancel));
+  app.post(`${RUNS}/:run/ask-again`, ...handleForm(deps, askAgain));
 }
 
 async function runPage(visit: Visit): Promise<Page> {
@@ -24,7 +24,7 @@ async function runPage(visit: Visit): Promise<Page> {
   const run = await api.get<Run>(path);
   const timeline = await api.find<Timeline>(`${path}/timeline`);
   return {
-    title: 'A run',
+    title: 'Run',
     ...(run.state === 'open' && { live: PATHS.inRoom(run.room, 'news') }),
     body: (
       <>
@@ -33,9 +33,9 @@ async function runPage(visit: Visit): Promise<Page> {
         </div>
         <div id="lanes" data-live-part>
           {timeline === null ? (
-            <p>It is the run of another company’s agent: how it went is that company’s own.</p>
+            <p>This is a run of another company’s agent. Only that company can see its timeline.</p>
           ) : (
-            <Told timeline={timeline} />
+            <TimelineSection timeline={timeline} />
           )}
         </div>
         <Actions run={run} visit={visit} />
@@ -47,22 +47,22 @@ async function runPage(visit: Visit): Promise<Page> {
 function Summary({ run }: { run: Run }) {
   return (
     <dl class="facts card">
-      <dt>How it ended</dt>
+      <dt>Ending</dt>
       <dd>
         {run.ending === null ? (
           <>
-            <Word of="open" /> It is not over yet.
+            <Word of="open" /> It has not ended yet.
           </>
         ) : (
           <>
-            <Word of={run.ending} /> {ENDINGS_SAID[run.ending]}
+            <Word of={run.ending} /> {ENDING_TEXTS[run.ending]}
             {'code' in run && run.code !== null && ` (${run.code.replaceAll('_', ' ')})`}.
           </>
         )}
       </dd>
       <dt>Room</dt>
       <dd>
-        <a href={PATHS.room(run.room)}>The room it is in</a>
+        <a href={PATHS.room(run.room)}>Open room</a>
       </dd>
       <dt>Run</dt>
       <dd>
@@ -78,33 +78,34 @@ function OwnFacts({ run }: { run: Extract<Run, { wake: string }> }) {
   const money = Object.entries(usage.money.amounts ?? {}).map(([currency, amount]) => `${amount} ${currency}`);
   return (
     <>
-      <dt>Claimed</dt>
+      <dt>Started</dt>
       <dd>
         <Time at={run.claimed_at} />
       </dd>
       {run.closed_at !== null && (
         <>
-          <dt>Closed</dt>
+          <dt>Ended</dt>
           <dd>
             <Time at={run.closed_at} />
           </dd>
         </>
       )}
       <dt>Model</dt>
-      <dd>{run.model ?? 'none was asked'}</dd>
-      <dt>Used</dt>
+      <dd>{run.model ?? 'no request'}</dd>
+      <dt>Usage</dt>
       <dd>
-        {usage.requests} {usage.requests === 1 ? 'request' : 'requests'}, {String(usage.input_tokens)} tokens in and{' '}
-        {String(usage.output_tokens)} out
+        {usage.requests} {usage.requests === 1 ? 'request' : 'requests'}, {String(usage.input_tokens)} input tokens and{' '}
+        {String(usage.output_tokens)} output tokens
         {money.length > 0 && `, ${money.join(' and ')}`}
       </dd>
-      <dt>After a crash it</dt>
-      <dd>{run.on_crash === 'stop' ? 'stops' : 'resumes'}</dd>
+      <dt>On crash</dt>
+      <dd>{run.on_crash}</dd>
       {run.fenced_count > 0 && (
         <>
           <dt>Fenced</dt>
           <dd>
-            {run.fenced_count} other {run.fenced_count === 1 ? 'execution' : 'executions'} met this run, and did nothing
+            {run.fenced_count} other {run.fenced_count === 1 ? 'execution' : 'executions'} of this run, stopped without
+            effect
           </dd>
         </>
       )}
@@ -124,19 +125,18 @@ function OwnFacts({ run }: { run: Extract<Run, { wake: string }> }) {
   );
 }
 
-function Told({ timeline }: { timeline: Timeline }) {
+function TimelineSection({ timeline }: { timeline: Timeline }) {
   const first = timeline.data[0]?.at;
   return (
     <section aria-labelledby="timeline-title">
-      <h2 id="timeline-title">What happened</h2>
+      <h2 id="timeline-title">Timeline</h2>
       <p class="hint">
-        {timeline.history.says.charAt(0).toUpperCase() + timeline.history.says.slice(1)}. The longer a gap, the less to
-        scale it is drawn.
+        {timeline.history.says.charAt(0).toUpperCase() + timeline.history.says.slice(1)}. Long gaps are drawn shorter.
       </p>
       <LanesPicture timeline={timeline} />
       {timeline.not_done.length > 0 && (
         <>
-          <h3>Not done</h3>
+          <h3>Steps not executed</h3>
           <ul>
             {timeline.not_done.map(({ step, state, code }) => (
               <li>
@@ -146,7 +146,7 @@ function Told({ timeline }: { timeline: Timeline }) {
           </ul>
         </>
       )}
-      <Table caption="The same in words" head={['When', 'Since', 'Lane', 'What happened', 'Who says so']}>
+      <Table caption="Timeline entries" head={['Time', 'Since start', 'Lane', 'Event', 'Source']}>
         {timeline.data.map((entry) => (
           <tr>
             <td>
@@ -164,15 +164,15 @@ function Told({ timeline }: { timeline: Timeline }) {
 }
 
 function Actions({ run, visit }: { run: Run; visit: Visit }) {
-  const { who, temporalUi, once } = visit;
+  const { user, temporalUi, once } = visit;
   return (
     <section aria-labelledby="actions-title">
-      <h2 id="actions-title">What you can do</h2>
+      <h2 id="actions-title">Actions</h2>
       <form method="post" action={PATHS.run(run.id, '/ask-again')}>
-        <Csrf token={who.csrf} />
+        <Csrf token={user.csrf} />
         <Once name={once} />
         <p class="hint" id="about-again">
-          Posts what woke the agent once more, as a new message or task of your own. This run stays as it is.
+          Posts the message or task that woke the agent again, in your name. This run does not change.
         </p>
         <div class="buttons">
           <button class="quiet" aria-describedby="about-again">
@@ -185,7 +185,7 @@ function Actions({ run, visit }: { run: Run; visit: Visit }) {
           )}
           {'wake' in run && temporalUi !== null && (
             <a href={temporalLink(temporalUi, run.temporal)} rel="noreferrer">
-              See it in the Temporal Web UI
+              Open in the Temporal Web UI
             </a>
           )}
         </div>
@@ -202,24 +202,24 @@ function temporalLink(
   return run === null ? base : `${base}/${encodeURIComponent(run)}/history`;
 }
 
-async function cancelPage({ api, id, who, once }: Visit): Promise<Page> {
+async function cancelPage({ api, id, user, once }: Visit): Promise<Page> {
   const run = await api.get<Run>(`/v1/runs/${id('run')}`);
   return {
     title: 'Cancel this run?',
     body: (
       <form method="post" action={PATHS.run(run.id, '/cancel')} class="card">
-        <Csrf token={who.csrf} />
+        <Csrf token={user.csrf} />
         <Once name={once} />
         <div class="box waiting" id="effect">
           {run.state === 'open'
-            ? 'What it has done stays. Whatever it has not done yet is not done, and what waits for a yes is superseded. The room sees that it was cancelled; who and why, only your company.'
-            : `It is over already (${run.ending ?? 'closed'}): cancelling changes nothing.`}
+            ? 'Completed steps are kept. Later steps are not executed, and actions waiting for approval are superseded. Everyone in the room sees that the run was cancelled; only your company sees by whom and why.'
+            : `The run has already ended (${run.ending ?? 'closed'}). Cancelling changes nothing.`}
         </div>
-        <label for="reason">Why, if you want to say</label>
+        <label for="reason">Reason (optional)</label>
         <input id="reason" name="reason" maxlength={500} />
         <div class="buttons">
           <button class="danger">Cancel the run</button>
-          <a href={PATHS.run(run.id)}>Let it go on</a>
+          <a href={PATHS.run(run.id)}>Keep running</a>
         </div>
       </form>
     ),

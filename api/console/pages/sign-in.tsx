@@ -1,4 +1,4 @@
-// Signing in with a person's key, and out again.
+// Sign-in with a person's key, and sign-out.
 
 import type { Express, Request, RequestHandler } from 'express';
 import { Csrf, type Page } from '../page';
@@ -7,18 +7,18 @@ import { beginSession, checkKey, endSession, readSession, SESSION_HOURS } from '
 import { assertOwnForm, fieldOf, formOf, NotSignedIn, readForm, send, signedIn, type ConsoleDeps } from '../visit';
 
 export function mountSignIn(app: Express, deps: ConsoleDeps): void {
-  app.get(PATHS.signIn, asks(deps));
-  app.post(PATHS.signIn, readForm, signsIn(deps));
-  app.post(PATHS.signOut, readForm, signsOut(deps));
+  app.get(PATHS.signIn, showForm(deps));
+  app.post(PATHS.signIn, readForm, signIn(deps));
+  app.post(PATHS.signOut, readForm, signOut(deps));
 }
 
-function asks(deps: ConsoleDeps): RequestHandler {
+function showForm(deps: ConsoleDeps): RequestHandler {
   return async (req, res) => {
     const query = new URL(req.originalUrl, 'http://console').searchParams;
     const to = ownPath(query.get('to'));
     if (await isSignedIn(deps, req)) return res.redirect(303, to);
     const { csrf } = beginSession(deps.secretBox, req, res, null);
-    const why = query.get('ended') === null ? null : 'You were signed out: your key is not valid any more.';
+    const why = query.get('ended') === null ? null : 'You were signed out: your key is no longer valid.';
     send(res, null, signInPage({ csrf, to, why, status: 200 }));
   };
 }
@@ -33,26 +33,26 @@ async function isSignedIn(deps: ConsoleDeps, req: Request): Promise<boolean> {
   }
 }
 
-function signsIn(deps: ConsoleDeps): RequestHandler {
+function signIn(deps: ConsoleDeps): RequestHandler {
   return async (req, res) => {
     const session = readSession(deps.secretBox, req);
     const form = formOf(req);
     const to = ownPath(form.get('to'));
-    const askAnew = (why: string): void => {
+    const showFormAgain = (why: string): void => {
       const { csrf } = beginSession(deps.secretBox, req, res, null);
       send(res, null, signInPage({ csrf, to, why, status: 403 }));
     };
-    if (session === null) return askAnew('This form waited too long. Please send it again.');
+    if (session === null) return showFormAgain('The form has expired. Please try again.');
     assertOwnForm(req, session);
     const key = fieldOf(form, 'key').trim();
     const check = await checkKey(deps.db, key);
-    if (check.kind === 'refused') return askAnew(check.why);
+    if (check.kind === 'refused') return showFormAgain(check.why);
     beginSession(deps.secretBox, req, res, key);
     res.redirect(303, to);
   };
 }
 
-function signsOut(deps: ConsoleDeps): RequestHandler {
+function signOut(deps: ConsoleDeps): RequestHandler {
   return (req, res) => {
     const session = readSession(deps.secretBox, req);
     if (session !== null) assertOwnForm(req, session);
@@ -61,8 +61,8 @@ function signsOut(deps: ConsoleDeps): RequestHandler {
   };
 }
 
-function signInPage(asked: { csrf: string; to: string; why: string | null; status: number }): Page {
-  const { csrf, to, why, status } = asked;
+function signInPage(form: { csrf: string; to: string; why: string | null; status: number }): Page {
+  const { csrf, to, why, status } = form;
   return {
     title: 'Sign in',
     status,
@@ -87,7 +87,7 @@ function signInPage(asked: { csrf: string; to: string; why: string | null; statu
             aria-invalid={why === null ? undefined : 'true'}
           />
           <p class="hint" id="about-key">
-            The key of a person, which an admin of your company made. You stay signed in for {SESSION_HOURS} hours, or
+            A person’s key, which an admin of your company creates. You stay signed in for {SESSION_HOURS} hours or
             until the key is revoked.
           </p>
           <button>Sign in</button>

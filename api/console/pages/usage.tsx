@@ -1,17 +1,17 @@
-// What a company used, day by day: runs by ending, tokens, money, and wakes that came to nothing.
+// A company's usage per day: runs by ending, tokens, money and suppressed wakes.
 
 import type { Express } from 'express';
 import { StackedBars, type Series } from '../bars';
 import { Table, type Page } from '../page';
 import { PATHS } from '../paths';
 import type { Usage } from '../resources';
-import { shows, type ConsoleDeps, type Visit } from '../visit';
+import { handleGet, type ConsoleDeps, type Visit } from '../visit';
 
-const SPANS = [7, 14, 30] as const;
+const PERIODS = [7, 14, 30] as const;
 const DAY_MS = 86_400_000;
 
 export function mountUsage(app: Express, deps: ConsoleDeps): void {
-  app.get(PATHS.usage, shows(deps, usagePage));
+  app.get(PATHS.usage, handleGet(deps, usagePage));
 }
 
 interface Day {
@@ -19,11 +19,11 @@ interface Day {
   readonly usage: Usage;
 }
 
-async function usagePage({ api, who, query }: Visit): Promise<Page> {
-  const span = SPANS.find((days) => String(days) === query.get('days')) ?? 7;
-  const path = `/v1/companies/${who.person.companyId}/usage`;
+async function usagePage({ api, user, query }: Visit): Promise<Page> {
+  const period = PERIODS.find((days) => String(days) === query.get('days')) ?? 7;
+  const path = `/v1/companies/${user.person.companyId}/usage`;
   const days = await Promise.all(
-    lastDays(span).map(async ({ day, since, until }): Promise<Day> => {
+    lastDays(period).map(async ({ day, since, until }): Promise<Day> => {
       const usage = await api.get<Usage>(path, { since, ...(until !== null && { until }) });
       return { day, usage };
     }),
@@ -39,29 +39,29 @@ async function usagePage({ api, who, query }: Visit): Promise<Page> {
     title: 'Usage',
     body: (
       <>
-        <p>What your company’s agents used, over all its rooms, by days in UTC. Today is not over.</p>
-        <nav aria-label="How far back">
-          {SPANS.map((one) => (
-            <a href={`${PATHS.usage}?days=${one}`} aria-current={one === span ? 'page' : undefined}>
+        <p>Usage of your company’s agents in all rooms, per day in UTC. Today is not complete.</p>
+        <nav aria-label="Period">
+          {PERIODS.map((one) => (
+            <a href={`${PATHS.usage}?days=${one}`} aria-current={one === period ? 'page' : undefined}>
               {one} days
             </a>
           ))}
         </nav>
-        <Counted title="Runs by ending" days={names} series={endings} none="No agent of yours ran in these days." />
-        <Counted title="Tokens" days={names} series={tokens} none="No model was asked in these days." />
+        <CountsPerDay title="Runs by ending" days={names} series={endings} none="No runs in this period." />
+        <CountsPerDay title="Tokens" days={names} series={tokens} none="No model requests in this period." />
         <Money days={days} />
-        <Counted
-          title="Wakes that came to nothing, by reason"
+        <CountsPerDay
+          title="Suppressed wakes by reason"
           days={names}
           series={suppressed}
-          none="Every wake became a run in these days."
+          none="No suppressed wakes in this period."
         />
       </>
     ),
   };
 }
 
-/** The last days in UTC, the oldest first; the last one is today, and has no end yet. */
+/** The last days in UTC, oldest first. The last day is today; its `until` is null. */
 function lastDays(count: number): { day: string; since: string; until: string | null }[] {
   const today = Math.floor(Date.now() / DAY_MS);
   return Array.from({ length: count }, (_, i) => {
@@ -79,7 +79,7 @@ function seriesOf(days: readonly Day[], count: (usage: Usage) => Readonly<Record
     .filter(({ values }) => values.some((value) => value > 0));
 }
 
-function Counted(props: { title: string; days: readonly string[]; series: readonly Series[]; none: string }) {
+function CountsPerDay(props: { title: string; days: readonly string[]; series: readonly Series[]; none: string }) {
   const { title, days, series, none } = props;
   return (
     <section>
@@ -115,11 +115,11 @@ function Money({ days }: { days: readonly Day[] }) {
   return (
     <section>
       <h2>Money</h2>
-      {currencies.length === 0 && unpriced === 0 && <p class="empty">Nothing was spent in these days.</p>}
+      {currencies.length === 0 && unpriced === 0 && <p class="empty">No costs in this period.</p>}
       {unpriced > 0 && (
         <p>
-          {unpriced} requests have no price or no count of tokens: on their days no sum is known. Prices are set by
-          whoever runs this deployment.
+          {unpriced} requests have no price or no token count, so the cost of their days is unknown. The operator of
+          this deployment sets the prices.
         </p>
       )}
       {currencies.length > 0 && (
@@ -131,7 +131,7 @@ function Money({ days }: { days: readonly Day[] }) {
                 <th scope="row">{day}</th>
                 {currencies.map((currency) => (
                   <td class="number">
-                    {usage.money.amounts === null ? 'not known' : (usage.money.amounts[currency] ?? '0')}
+                    {usage.money.amounts === null ? 'unknown' : (usage.money.amounts[currency] ?? '0')}
                   </td>
                 ))}
               </tr>

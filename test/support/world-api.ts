@@ -1,4 +1,4 @@
-// The door of a world: the API over real HTTP on a world's database, with a key of each kind for both of its companies.
+// The API over real HTTP on a world's database, with a key of each kind for both of its companies.
 
 import { randomBytes } from 'node:crypto';
 import pino from 'pino';
@@ -9,27 +9,27 @@ import type { Database } from '../../prisma/store/db/database';
 import { createClient, serveApi, type ApiClient } from './api';
 import type { World } from './world';
 
-/** Whoever has a key, and its id. */
-export interface Holder extends ApiClient {
+/** An API client and the id of its key. */
+export interface KeyClient extends ApiClient {
   readonly keyId: string;
 }
 
 interface CompanyKeys {
-  readonly admin: Holder;
-  readonly member: Holder;
-  readonly service: Holder;
-  readonly agent: Holder;
+  readonly admin: KeyClient;
+  readonly member: KeyClient;
+  readonly service: KeyClient;
+  readonly agent: KeyClient;
 }
 
-export interface Door {
+export interface WorldApi {
   readonly url: string;
   readonly host: CompanyKeys;
   readonly guest: CompanyKeys;
   close(): Promise<void>;
 }
 
-/** Opens the door of a world, on its own pool or the given one, with streams that poll or the given ones. */
-export async function openDoor(world: World, db: Database = world.db, streams?: Streams): Promise<Door> {
+/** Serves the API of a world. `db` defaults to the world's own pool, `streams` to streams that poll. */
+export async function openWorldApi(world: World, db: Database = world.db, streams?: Streams): Promise<WorldApi> {
   const served = await serveApi({
     db,
     secretBox: createSecretBox([{ id: 'test', key: randomBytes(32) }]),
@@ -40,15 +40,15 @@ export async function openDoor(world: World, db: Database = world.db, streams?: 
     log: pino({ level: 'silent' }),
     ...(streams && { streams }),
   });
-  const holderOf = async (key: KeyToCreate): Promise<Holder> => {
+  const clientOf = async (key: KeyToCreate): Promise<KeyClient> => {
     const created = await world.db.transaction((tx) => createKey(tx, key));
     return { ...createClient(served.url, created.token), keyId: created.key.id };
   };
   const keysOf = async (companyId: string, agentId: string): Promise<CompanyKeys> => ({
-    admin: await holderOf({ kind: 'person', role: 'admin', name: 'Ada', companyId }),
-    member: await holderOf({ kind: 'person', role: 'member', name: 'Mel', companyId }),
-    service: await holderOf({ kind: 'service', name: 'Pipeline', companyId }),
-    agent: await holderOf({ kind: 'agent', agentId, name: 'its own', companyId }),
+    admin: await clientOf({ kind: 'person', role: 'admin', name: 'Ada', companyId }),
+    member: await clientOf({ kind: 'person', role: 'member', name: 'Mel', companyId }),
+    service: await clientOf({ kind: 'service', name: 'Pipeline', companyId }),
+    agent: await clientOf({ kind: 'agent', agentId, name: 'its own', companyId }),
   });
   return {
     url: served.url,

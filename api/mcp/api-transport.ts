@@ -1,8 +1,8 @@
-// How the tools reach the API: by its own routes and nothing else, with the caller's own key. `remote-door.ts` sends over
-// the network, `in-process-door.ts` to the very same application; neither knows what a tool is.
+// How tools and console pages call the API: through its public routes, with the caller's own key. `http-transport.ts` sends
+// requests over the network, `in-process-transport.ts` sends them to the application of this process.
 
-/** A request to a route, as a tool makes it. */
-export interface DoorRequest {
+/** A request to a route of the API. */
+export interface ApiRequest {
   readonly method: 'GET' | 'POST';
   readonly path: string;
   readonly query?: Readonly<Record<string, string | number | undefined>>;
@@ -10,29 +10,29 @@ export interface DoorRequest {
   readonly idempotencyKey?: string | undefined;
 }
 
-/** What came back, a success or a problem. */
-export interface DoorAnswer {
+/** A success or a problem. */
+export interface ApiResponse {
   readonly status: number;
-  /** As JSON; undefined when it was none. */
+  /** The parsed JSON; undefined if the body is not JSON. */
   readonly body: unknown;
   readonly retryAfterSeconds: number | null;
-  /** The API answered the same request before, and did nothing this time. */
+  /** True if the API returned the stored answer to an earlier request with the same idempotency key. */
   readonly replayed: boolean;
 }
 
-/** @throws Error when no answer came: what was asked for may have been done */
-export type Door = (request: DoorRequest) => Promise<DoorAnswer>;
+/** @throws Error if no response arrives; the API may or may not have executed the request. */
+export type ApiTransport = (request: ApiRequest) => Promise<ApiResponse>;
 
-/** The request as HTTP says it, without the caller's key. */
-export function writtenOut(request: DoorRequest): {
+/** The request as HTTP path, headers and body, without the caller's key. */
+export function serializeRequest(request: ApiRequest): {
   path: string;
   headers: Record<string, string>;
   body: string | undefined;
 } {
-  const asked = Object.entries(request.query ?? {}).flatMap(([name, value]): [string, string][] =>
+  const given = Object.entries(request.query ?? {}).flatMap(([name, value]): [string, string][] =>
     value === undefined ? [] : [[name, String(value)]],
   );
-  const query = asked.length === 0 ? '' : `?${new URLSearchParams(asked).toString()}`;
+  const query = given.length === 0 ? '' : `?${new URLSearchParams(given).toString()}`;
   return {
     path: request.path + query,
     headers: {
@@ -44,21 +44,21 @@ export function writtenOut(request: DoorRequest): {
   };
 }
 
-export function answerOf(
+export function toApiResponse(
   status: number,
   header: (name: string) => string | null | undefined,
   text: string,
-): DoorAnswer {
+): ApiResponse {
   const retryAfter = header('retry-after');
   return {
     status,
-    body: parsed(text),
+    body: parseJson(text),
     retryAfterSeconds: retryAfter && /^\d{1,6}$/.test(retryAfter) ? Number(retryAfter) : null,
     replayed: header('idempotency-replayed') === 'true',
   };
 }
 
-function parsed(text: string): unknown {
+function parseJson(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch {
