@@ -27,7 +27,7 @@ import { RECONCILER_TIMES, reconcileOnce, type ReconcilerDeps } from './reconcil
 import { requireSearchAttributes } from './temporal/search-attributes';
 import { deliverSignals, type SendSignal } from './signal-dispatcher';
 import type { Temporal } from './connections';
-import type { WorkerTracing } from './telemetry/worker-tracing';
+import type { WorkerTracing } from './worker-tracing';
 
 /** A wake older than this, unstarted or unclaimed, is a health warning long before it is lost. */
 const OLD_WAKE_SECONDS = 30;

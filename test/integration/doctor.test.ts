@@ -17,7 +17,7 @@ import { temporalAddress, until } from '../support/run-waits';
 import { createWorld, MASTER_KEYS, type World } from '../support/world';
 import { COMPILED } from '../support/compiled';
 
-const DOCTOR = join(COMPILED, 'worker', 'cli', 'doctor', 'main.js');
+const CLI = join(COMPILED, 'worker', 'cli', 'main.js');
 const execute = promisify(execFile);
 const NOTHING = { installSearchAttributes: false };
 
@@ -181,7 +181,7 @@ test('a data converter that can not be loaded is found', async () => {
 test('the command: exit code 0 when all is well, 1 when not, 2 when called wrongly; readable, or JSON', async () => {
   const run = async (env: Record<string, string>, ...args: string[]) => {
     const given = { PATH: process.env['PATH'], DATA_FOLDER: '/nowhere', ...env };
-    return execute(process.execPath, [DOCTOR, ...args], { env: given }).then(
+    return execute(process.execPath, [CLI, 'doctor', ...args], { env: given }).then(
       ({ stdout }) => ({ code: 0, stdout }),
       (error: { code: number; stdout: string }) => ({ code: error.code, stdout: error.stdout }),
     );

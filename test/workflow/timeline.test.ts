@@ -17,7 +17,7 @@ import { closedRun, startTestWorker, temporalAddress, until, type TestWorker } f
 import { answer, startScriptedModel, type ScriptedModel } from '../support/scripted-model-server';
 import { COMPILED } from '../support/compiled';
 
-const EXPLAIN = join(COMPILED, 'worker', 'cli', 'explain', 'main.js');
+const CLI = join(COMPILED, 'worker', 'cli', 'main.js');
 const execute = promisify(execFile);
 
 /** Every kind of step, with a word in each that no timeline may show. */
@@ -227,7 +227,7 @@ async function explain(...args: string[]): Promise<{ code: number; stdout: strin
     DATA_FOLDER: join(folder, 'none'),
   };
   try {
-    return { code: 0, ...(await execute(process.execPath, [EXPLAIN, ...args], { env })) };
+    return { code: 0, ...(await execute(process.execPath, [CLI, 'explain', ...args], { env })) };
   } catch (error) {
     const { code, stdout, stderr } = error as { code: number; stdout: string; stderr: string };
     return { code, stdout, stderr };

@@ -9,8 +9,8 @@ import {
   OpenTelemetryActivityOutboundInterceptor,
 } from '@temporalio/interceptors-opentelemetry/lib/worker';
 import type { WorkerOptions } from '@temporalio/worker';
-import { startTracing } from './tracing';
-import type { Temporal } from '../connections';
+import { startTracing } from './telemetry/tracing';
+import type { Temporal } from './connections';
 
 export interface WorkerTracing {
   readonly worker: Pick<WorkerOptions, 'interceptors' | 'sinks'>;
