@@ -41,7 +41,7 @@ test('a run is a picture of lanes, and a table of the same', async () => {
 test('what waits for a yes is in the timeline, and so is who said it', async () => {
   const run = await heldRun(ground.world, { task_send: 'hold' });
   const path = `/console/runs/${run.id}`;
-  expect(textOf((await reader.get(path)).html)).toContain('task_send:1 is held until somebody says yes');
+  expect(textOf((await reader.get(path)).html)).toContain('task_send:1 is held until a person decides');
   const held = (await heldOf(ground.world, run.id)).get('task_send:1');
   const confirm = `/console/held-actions/${held?.id}`;
   await reader.submit(await reader.get(`${confirm}/decline`), `${confirm}/decision`);

@@ -8,11 +8,11 @@ import { TIMELINE_KINDS } from '../../prisma/store/runs/timeline';
 type Entry = Timeline['data'][number];
 
 const START = Date.parse('2026-08-08T17:00:00.000Z');
-const entry = (ms: number, kind: Entry['kind'], facts: Entry['facts'], says: string = kind): Entry => ({
+const entry = (ms: number, kind: Entry['kind'], facts: Entry['facts'], message: string = kind): Entry => ({
   at: new Date(START + ms).toISOString(),
   source: 'temporal',
   kind,
-  says,
+  message,
   facts,
 });
 const event = (ms: number, type: string, activity?: number): Entry =>
@@ -134,7 +134,7 @@ test('nothing is lost, every entry has a lane, and later is never drawn before e
       const { marks, place } = lanes(data);
       for (const one of data) {
         expect(LANES).toContain(laneOf(one));
-        expect(marks.some(({ says }) => says.includes(one.says))).toBe(true);
+        expect(marks.some(({ says }) => says.includes(one.message))).toBe(true);
       }
       const places = data.map(({ at }) => place(Date.parse(at)));
       expect(places).toEqual([...places].sort((a, b) => a - b));

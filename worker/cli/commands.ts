@@ -34,8 +34,6 @@ export interface Command {
   load(): RunCommand;
 }
 
-const DATA_FOLDER = 'data folder of `npm start`; its servers are used when DATABASE_URL is not set';
-
 export const COMMANDS: readonly Command[] = [
   {
     name: 'doctor',
@@ -52,7 +50,7 @@ export const COMMANDS: readonly Command[] = [
       DATABASE_URL: 'the database to check',
       'TEMPORAL_…': "the Temporal server to check, in Temporal's own variables",
       MASTER_KEYS: 'the master keys to check',
-      DATA_FOLDER: 'data folder of `npm start`; its servers are used for each of these that is not set',
+      DATA_FOLDER: 'data folder of `npm start`; its servers are used for what is not set',
     },
     exitCodes: { 0: 'no check failed', 1: 'a check failed' },
     load: () => (require('./doctor/run') as typeof import('./doctor/run')).runDoctor,
@@ -70,7 +68,7 @@ export const COMMANDS: readonly Command[] = [
     variables: {
       DATABASE_URL: 'the database that holds the run',
       'TEMPORAL_…': "the Temporal server that holds the history, in Temporal's own variables",
-      DATA_FOLDER: 'data folder of `npm start`; its servers are used for each of these that is not set',
+      DATA_FOLDER: 'data folder of `npm start`; its servers are used for what is not set',
     },
     exitCodes: {
       0: 'the run was explained, and its history replays if --replay was given',
@@ -96,7 +94,7 @@ export const COMMANDS: readonly Command[] = [
     variables: {
       DATABASE_URL: 'the database that holds the secrets',
       MASTER_KEYS: 'all master keys; the first one seals',
-      DATA_FOLDER,
+      DATA_FOLDER: 'data folder of `npm start`; its database is used if DATABASE_URL is not set',
     },
     exitCodes: { 0: 'every secret is sealed under the first key', 1: 'some secrets are not' },
     load: () => (require('./rotate-keys') as typeof import('./rotate-keys')).runRotateKeys,

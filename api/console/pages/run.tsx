@@ -130,7 +130,7 @@ function Told({ timeline }: { timeline: Timeline }) {
     <section aria-labelledby="timeline-title">
       <h2 id="timeline-title">What happened</h2>
       <p class="hint">
-        {timeline.history.says.charAt(0).toUpperCase() + timeline.history.says.slice(1)}. The longer a gap, the less to
+        {timeline.history.message.charAt(0).toUpperCase() + timeline.history.message.slice(1)}. The longer a gap, the less to
         scale it is drawn.
       </p>
       <LanesPicture timeline={timeline} />
@@ -154,7 +154,7 @@ function Told({ timeline }: { timeline: Timeline }) {
             </td>
             <td class="number">{elapsed(Date.parse(entry.at) - Date.parse(first ?? entry.at))}</td>
             <td>{laneOf(entry)}</td>
-            <td>{entry.says}</td>
+            <td>{entry.message}</td>
             <td>{entry.source}</td>
           </tr>
         ))}
