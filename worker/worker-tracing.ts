@@ -1,5 +1,5 @@
-// Spans of a worker process: Temporal's own interceptors for starts, workflows and activities. Loaded only where the
-// environment asks for spans; it brings OpenTelemetry's SDK with it.
+// Spans of a worker process: Temporal's own interceptors for starts, workflows and activities. Loaded only when the
+// environment asks for spans, because it loads OpenTelemetry's SDK.
 
 import { Client } from '@temporalio/client';
 import { OpenTelemetryWorkflowClientInterceptor } from '@temporalio/interceptors-opentelemetry/lib/client';
@@ -8,13 +8,14 @@ import {
   OpenTelemetryActivityInboundInterceptor,
   OpenTelemetryActivityOutboundInterceptor,
 } from '@temporalio/interceptors-opentelemetry/lib/worker';
-import type { WorkerOptions } from '@temporalio/worker';
+import type { ActivityInterceptorsFactory, WorkerOptions } from '@temporalio/worker';
 import { startTracing } from './telemetry/tracing';
 import type { Temporal } from './connections';
 
 export interface WorkerTracing {
-  readonly worker: Pick<WorkerOptions, 'interceptors' | 'sinks'>;
-  /** A client like this one, whose starts are spans and hand their trace on. */
+  readonly traceActivity: ActivityInterceptorsFactory;
+  readonly sinks: NonNullable<WorkerOptions['sinks']>;
+  /** A client like the given one whose starts are spans and carry their trace. */
   traceClient(client: Client, native: Temporal['native']): Client;
   stop(): Promise<void>;
 }
@@ -22,18 +23,12 @@ export interface WorkerTracing {
 export function startWorkerTracing(): WorkerTracing {
   const tracing = startTracing('durable-room-worker');
   return {
-    worker: {
-      interceptors: {
-        activity: [
-          (ctx) => ({
-            inbound: new OpenTelemetryActivityInboundInterceptor(ctx),
-            outbound: new OpenTelemetryActivityOutboundInterceptor(ctx),
-          }),
-        ],
-      },
-      // What the interceptors inside the sandbox recorded; they are in the traced workflow bundle.
-      sinks: { exporter: makeWorkflowExporter(tracing.processor, tracing.resource) },
-    },
+    traceActivity: (ctx) => ({
+      inbound: new OpenTelemetryActivityInboundInterceptor(ctx),
+      outbound: new OpenTelemetryActivityOutboundInterceptor(ctx),
+    }),
+    // Exports the spans of the interceptors in the sandbox, which are part of the traced workflow bundle.
+    sinks: { exporter: makeWorkflowExporter(tracing.processor, tracing.resource) },
     traceClient: (client, native) =>
       new Client({
         ...client.options,
