@@ -1,4 +1,5 @@
-// The door's configuration, read once from the environment. Errors name the variable and what is expected, never its value.
+// The API's configuration, read once from the environment. Errors name the variable and the expected value, never the given
+// one.
 
 import { z } from 'zod';
 import { normalizeBaseUrl, protocolOfProvider } from '../workflows/policy/model-endpoint';
@@ -14,9 +15,9 @@ export interface ApiConfig {
   readonly lockTimeoutMs: number;
   readonly transactionTimeoutMs: number;
   readonly host: string;
-  /** 0: any that is free. */
+  /** 0: any free port. */
   readonly port: number;
-  /** Where `/metrics` is served, beside the door and never through it. Undefined: nowhere. */
+  /** The port of `/metrics`, which is not served on the API's own port. Undefined: not served. */
   readonly metricsPort: number | undefined;
   readonly masterKeys: readonly MasterKey[];
   readonly operatorKey: string | undefined;
@@ -24,12 +25,12 @@ export interface ApiConfig {
   readonly allowedModelHosts: readonly string[];
   readonly fileLimitBytes: number;
   readonly searchLimitMs: number;
-  /** Empty: nothing is priced. */
+  /** Empty: no model has a price. */
   readonly prices: PriceTable;
-  /** Of the Temporal Web UI; undefined: the console links to none. */
+  /** URL of the Temporal Web UI. Undefined: the console shows no links to it. */
   readonly temporalUiUrl: string | undefined;
   readonly logLevel: string;
-  /** Spans are wanted: OpenTelemetry's own variables name where they go. */
+  /** Whether to send spans. OpenTelemetry's own variables name their destination. */
   readonly tracing: boolean;
   readonly requestsPerMinute: number;
   readonly streamsPerKey: number;
@@ -51,11 +52,11 @@ function whole(fallback: number, min: number, max: number) {
 const schema = z.object({
   DATABASE_URL: z.string('the URL of a PostgreSQL database'),
   DATABASE_POOL_SIZE: whole(10, 1, 200),
-  // A person waits for the answer: a lock that is not had within seconds, or a statement as slow, is answered 503.
+  // A person waits for the answer: if a lock or a statement takes longer than seconds, the answer is 503.
   DATABASE_STATEMENT_TIMEOUT_MS: whole(5_000, 100, 600_000),
   DATABASE_LOCK_TIMEOUT_MS: whole(3_000, 100, 600_000),
   DATABASE_TRANSACTION_TIMEOUT_MS: whole(8_000, 100, 600_000),
-  // A file is held in memory while it is taken, and so is every one taken at the same time.
+  // A file is in memory while it is uploaded, and so are all files that are uploaded at the same time.
   FILE_LIMIT_BYTES: whole(20 * 1024 * 1024, 1, 100 * 1024 * 1024),
   SEARCH_LIMIT_MS: whole(2_000, 10, 60_000),
   API_HOST: z.string().default('127.0.0.1'),
@@ -117,9 +118,9 @@ const schema = z.object({
     .default('info'),
 });
 
-/** @throws Error that names every variable that is missing or wrong */
+/** Reads the configuration. @throws Error that names every missing or invalid variable */
 export function readApiConfig(env: Readonly<Record<string, string | undefined>>): ApiConfig {
-  // Set to nothing is not set, as a shell's `VAR= command` and a compose file's `VAR:` mean it.
+  // An empty variable counts as not set: `VAR= command` in a shell and `VAR:` in a compose file produce one.
   const set = Object.fromEntries(Object.entries(env).filter(([, value]) => value !== undefined && value !== ''));
   const parsed = schema.safeParse(set);
   if (!parsed.success) {

@@ -1,4 +1,4 @@
-// The door as a process: reads the environment, connects, listens, and stops when told. It does not migrate.
+// The API as a process: reads the environment, connects, listens, and stops on a signal. It does not migrate the database.
 
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -12,20 +12,19 @@ import { readTemporalSettings } from '../worker/temporal/settings';
 import { createApp } from './app';
 import { readApiConfig } from './config';
 import { createApiMetrics } from './metrics';
-import { startHousekeeping } from './housekeeping';
 import { createStreams, STREAM_SETTINGS } from './middleware/event-streams';
 
-/** A cursor of a company's feed names its place in each room. */
+/** Request headers may be this long: a cursor of a company's feed is in the URL and holds a position for each room. */
 const HEAD_LIMIT_BYTES = 65_536;
 
-/** How long requests that are under way have to finish. */
+/** How long requests in progress may take to finish after a stop. */
 const STOP_WITHIN_MS = 10_000;
 
 async function main(): Promise<void> {
   const config = readApiConfig(process.env);
-  // The log goes to stderr: stdout is for the operator's key, once.
+  // The log goes to stderr, because stdout is only for the operator key, which is printed once.
   const log = pino({ level: config.logLevel, base: { process: 'api' } }, pino.destination(2));
-  const histories = await historiesOf(process.env);
+  const histories = await createHistories(process.env);
   const tracing = config.tracing ? loadTracing().startTracing('durable-room-api') : undefined;
   const database = await connectDatabase(config.databaseUrl, { ...config, applicationName: 'durable-room api' });
   const db = database;
@@ -36,11 +35,11 @@ async function main(): Promise<void> {
     {
       db,
       databaseUrl: config.databaseUrl,
-      onLost: (reason) => log.warn({ reason }, 'the room listener lost its connection; the streams look without it'),
+      onLost: (reason) =>
+        log.warn({ reason }, 'the listener for room notifications lost its connection; the streams poll meanwhile'),
     },
     { ...STREAM_SETTINGS, streamsPerKey: config.streamsPerKey },
   );
-  const housekeeping = startHousekeeping(db, (error) => log.warn({ err: error }, 'old answers were not purged'));
   const app = createApp({
     db,
     streams,
@@ -66,7 +65,6 @@ async function main(): Promise<void> {
 
   let stopping: Promise<void> | undefined;
   const stopAll = async (): Promise<void> => {
-    housekeeping.stop();
     await Promise.all([streams.close(), finish(server)]);
     metricsServer?.close().closeAllConnections();
     await histories.close();
@@ -85,25 +83,25 @@ async function main(): Promise<void> {
   };
   process.on('SIGTERM', stopAndExit);
   process.on('SIGINT', stopAndExit);
-  // A supervisor that died took the channel with it: do not outlive it.
+  // The channel closes when the supervisor dies; this process must not outlive it.
   process.on('disconnect', stopAndExit);
 
   log.info({ host: config.host, port }, 'the API is listening');
-  // A supervisor is handed the key and shows it; by itself, the process does.
+  // With a supervisor, the supervisor gets the key and prints it; without one, this process prints it.
   if (operatorKey !== null && process.send === undefined) {
     process.stdout.write(`Operator key, shown this once: ${operatorKey}\n`);
   }
   process.send?.({ type: 'ready', port, ...(operatorKey !== null && { operatorKey }) });
 }
 
-/** For the timelines of runs. Opens when the first is asked for: the door stands without Temporal. */
-async function historiesOf(env: NodeJS.ProcessEnv): Promise<RunHistories> {
+/** The reader of histories for timelines. It connects at the first request, so the API runs without Temporal. */
+async function createHistories(env: NodeJS.ProcessEnv): Promise<RunHistories> {
   const settings = readTemporalSettings(env);
   const converter = await readDataConverter(env);
   return settings.address === null ? NO_HISTORIES : openHistories(settings, converter);
 }
 
-/** With it comes OpenTelemetry's SDK, half a second of loading that only those pay who want spans. */
+/** Loaded only when spans are wanted: OpenTelemetry's SDK takes half a second to load. */
 function loadTracing(): typeof import('../worker/telemetry/tracing') {
   return require('../worker/telemetry/tracing') as typeof import('../worker/telemetry/tracing');
 }
@@ -118,10 +116,10 @@ function listen(server: Server, port: number, host: string): Promise<number> {
   });
 }
 
-/** Stops accepting, lets requests under way finish for a while, then cuts what is left. */
+/** Accepts no more connections, waits for requests in progress, then closes the connections that are left. */
 async function finish(server: Server): Promise<void> {
   const closed = new Promise<void>((resolve) => server.close(() => resolve()));
-  // A kept-alive connection that was busy just now is idle after its answer.
+  // A kept-alive connection becomes idle after the answer to its last request.
   const idle = setInterval(() => server.closeIdleConnections(), 100);
   const cut = setTimeout(() => server.closeAllConnections(), STOP_WITHIN_MS);
   await closed;

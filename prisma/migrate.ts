@@ -256,20 +256,3 @@ function userFacingCode(error: unknown): string | undefined {
   const code = typeof error === 'object' && error !== null && 'code' in error ? error.code : undefined;
   return typeof code === 'string' ? code : undefined;
 }
-
-async function main(): Promise<void> {
-  const databaseUrl = process.env['DATABASE_URL'];
-  if (databaseUrl === undefined || databaseUrl === '') {
-    throw new DatabaseUnavailable('DATABASE_URL is not set: it names the database to migrate');
-  }
-  const { applied } = await migrateDatabase(databaseUrl, { log: (line) => console.log(line) });
-  if (applied.length === 0) console.log('Nothing to apply: the database is up to date');
-}
-
-if (require.main === module) {
-  main().catch((error: unknown) => {
-    const expected = error instanceof MigrationError || error instanceof DatabaseUnavailable;
-    console.error(expected ? error.message : error);
-    process.exitCode = 1;
-  });
-}

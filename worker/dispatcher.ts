@@ -1,24 +1,27 @@
-// Carries wakes to Temporal. Any number of dispatchers may run at once: they deliver in turn, and start side by side.
+// Starts one workflow per wake. Several dispatchers may run at once: they take wakes in turn and start them in parallel.
+// Next on the path: workflows/agent-run.ts.
 
 import { context, propagation, ROOT_CONTEXT, trace } from '@opentelemetry/api';
 import { WorkflowExecutionAlreadyStartedError, type Client, type WorkflowClient } from '@temporalio/client';
 import { defineSearchAttributeKey, TypedSearchAttributes } from '@temporalio/common';
+import type { Logger } from 'pino';
 import type { Database } from '../prisma/store/db/database';
 import { deliverWakes, markStarted, type DeliveredWake } from '../prisma/store/runs/wakes';
 import { WORKFLOW_TYPE, wakeWorkflowId, type AgentRunInput } from '../workflows/contract';
 import { AGENT_ID, COMPANY_ID, ROOM_ID, RUN_STATE } from '../workflows/search-attributes';
+import { createLoop, type Loop, type OnPass } from './loop';
 
 const roomId = defineSearchAttributeKey(ROOM_ID, 'KEYWORD');
 const agentId = defineSearchAttributeKey(AGENT_ID, 'KEYWORD');
 const companyId = defineSearchAttributeKey(COMPANY_ID, 'KEYWORD');
 const runState = defineSearchAttributeKey(RUN_STATE, 'KEYWORD');
 
-/** Wakes taken in one pass: few enough to be started well within the lease that the store gives them. */
+/** Wakes per pass: few enough to start well within the lease that the store gives them. */
 const BATCH = 50;
 
 /**
- * How long a worker that took a workflow task may be silent before another gets it. Deciding takes milliseconds; half the
- * server's default halves what a killed worker costs.
+ * How long a worker that took a workflow task may be silent before another worker gets the task. A decision takes
+ * milliseconds; half of the server's default halves the delay after a worker is killed.
  */
 const WORKFLOW_TASK_TIMEOUT = '5s';
 
@@ -26,41 +29,41 @@ export interface DispatcherDeps {
   readonly db: Database;
   readonly client: Client;
   readonly taskQueue: string;
-  /** Most runs that one company has in flight; its other wakes wait. No cap where none is named. */
+  /** Most runs in flight of one company; its other wakes wait. Undefined: no limit. */
   readonly companyLimit?: number;
   /**
-   * Asks Temporal to hand the first workflow task to the worker of this process in the answer to its start, which saves the
-   * way through the task queue. Only over that worker's own connection.
+   * Asks Temporal to return the first workflow task to this process's worker in the answer to the start, which saves the
+   * way through the task queue. Works only over that worker's own connection.
    */
   readonly eager?: boolean;
-  /** Takes what Temporal acknowledged, to note it later. Noted at once where there is none. */
+  /** Takes the wakes whose start Temporal acknowledged, to record them later. Without it they are recorded at once. */
   readonly acknowledged?: (wakeIds: readonly string[]) => void;
-  /** Told of a start that failed; it is repeated within seconds. */
+  /** Called for a start that failed; it is repeated within seconds. */
   readonly onStartFailed: (wake: DeliveredWake, error: unknown) => void;
 }
 
-/** Well within the lease after which a start that is not noted is repeated. */
-const NOTE_AFTER_MS = 1_000;
+/** Well within the lease after which an unrecorded start is repeated. */
+const RECORD_AFTER_MS = 1_000;
 
 /**
- * Notes acknowledged starts a second later, together: by then most are claimed, which notes them too, and a run's first
- * steps have the machine for themselves. What is never noted is started again, which Temporal refuses.
+ * Records acknowledged starts together, a second later: by then most of these wakes are claimed, and a claim records the
+ * start too. An unrecorded start is repeated, and Temporal refuses the repetition.
  */
 export function createAcknowledger(db: Database, onError: (error: unknown) => void) {
-  let ids: string[] = [];
+  let pending: string[] = [];
   let timer: NodeJS.Timeout | undefined;
   const flush = async (): Promise<void> => {
     clearTimeout(timer);
     timer = undefined;
-    const noted = ids;
-    ids = [];
-    if (noted.length > 0) await markStarted(db, noted).catch(onError);
+    const ids = pending;
+    pending = [];
+    if (ids.length > 0) await markStarted(db, ids).catch(onError);
   };
   return {
     take: (wakeIds: readonly string[]): void => {
       if (wakeIds.length === 0) return;
-      ids.push(...wakeIds);
-      timer ??= setTimeout(() => void flush(), NOTE_AFTER_MS);
+      pending.push(...wakeIds);
+      timer ??= setTimeout(() => void flush(), RECORD_AFTER_MS);
     },
     flush,
   };
@@ -69,11 +72,56 @@ export function createAcknowledger(db: Database, onError: (error: unknown) => vo
 export interface DispatchPass {
   readonly started: number;
   readonly failed: number;
-  /** The pass was full, or more than that where it had to settle: there may be more. */
+  /** The batch was full, so more wakes may be due. */
   readonly full: boolean;
 }
 
-/** One pass: takes the wakes that are due, pending or not yet acknowledged, and starts them all at once. */
+export interface DispatcherLoopDeps extends Pick<
+  DispatcherDeps,
+  'db' | 'client' | 'taskQueue' | 'companyLimit' | 'eager'
+> {
+  readonly intervalMs: number;
+  readonly log: Logger;
+  readonly onDispatched: (pass: DispatchPass) => void;
+  readonly onPass?: OnPass | undefined;
+}
+
+/** The loop over due wakes. Its `stop` also records the starts that were acknowledged. */
+export function createDispatcherLoop(deps: DispatcherLoopDeps): Loop {
+  const { log } = deps;
+  const acknowledger = createAcknowledger(deps.db, (error) =>
+    log.warn({ err: error }, 'starts were not recorded; they are repeated'),
+  );
+  const loop = createLoop({
+    intervalMs: deps.intervalMs,
+    onError: (error) => log.error({ err: error }, 'dispatcher pass failed'),
+    onPass: deps.onPass,
+    hasMore: (pass: DispatchPass) => pass.full,
+    runOnce: async () => {
+      const pass = await dispatchOnce({
+        ...deps,
+        acknowledged: acknowledger.take,
+        onStartFailed: (wake, error) => log.warn({ wake: wake.id, err: error }, 'start failed; it is repeated'),
+      });
+      deps.onDispatched(pass);
+      if (pass.started > 0) log.debug({ started: pass.started }, 'wakes started');
+      return pass;
+    },
+  });
+  return {
+    start: () => loop.start(),
+    trigger: () => loop.trigger(),
+    stop: async () => {
+      await loop.stop();
+      await acknowledger.flush();
+    },
+    get lastSuccessAt() {
+      return loop.lastSuccessAt;
+    },
+  };
+}
+
+/** One pass: takes the wakes that are due, pending or not yet acknowledged, and starts all of them in parallel. */
 export async function dispatchOnce(deps: DispatcherDeps): Promise<DispatchPass> {
   const wakes = await deliverWakes(deps.db, BATCH, deps.companyLimit);
   if (wakes.length === 0) return { started: 0, failed: 0, full: false };
@@ -95,8 +143,8 @@ async function start(deps: DispatcherDeps, wake: DeliveredWake): Promise<boolean
   }
 }
 
-// The request that caused the wake has ended, perhaps in another process: its trace goes on by what the row carries. Does
-// nothing but start where nobody traces.
+// The request that caused the wake has ended, perhaps in another process: its trace continues from the wake's traceparent.
+// Without a traceparent this only calls `work`.
 async function inTraceOf<T>(wake: DeliveredWake, work: () => Promise<T>): Promise<T> {
   if (wake.traceparent === null) return work();
   const parent = propagation.extract(ROOT_CONTEXT, { traceparent: wake.traceparent });
@@ -109,7 +157,8 @@ async function inTraceOf<T>(wake: DeliveredWake, work: () => Promise<T>): Promis
 }
 
 /**
- * Starts the workflow of a wake. Temporal refuses a second one for as long as it remembers; afterwards the claim does.
+ * Starts the workflow of a wake. Temporal refuses a second start while it keeps the first execution; after that the claim
+ * refuses it.
  * @throws WorkflowExecutionAlreadyStartedError, which counts as delivered
  */
 export async function startRun(

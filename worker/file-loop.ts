@@ -1,18 +1,54 @@
-// Reads the files that wait for it, one at a time. Any number of workers may do so at once: what another holds is passed
-// over, and what a dead one held is taken up again when its lease is over.
+// Parses the files that wait for it, one at a time. Several workers may do so at once: a file that another worker holds is
+// skipped, and the file of a dead worker is taken again when its lease ends.
 
+import type { Logger } from 'pino';
 import { finishFile, isLastAttempt, refuseFile, releaseFile, takeFile } from '../prisma/store/files/parse-queue';
 import type { Database } from '../prisma/store/db/database';
 import { parseInProcess, type ParserOptions } from './file-parser/parser-process';
+import { createLoop, type Loop, type OnPass } from './loop';
 
-export interface FileLoopDeps extends ParserOptions {
+export interface FileReaderDeps extends ParserOptions {
   readonly db: Database;
-  /** Told of every file that could not be read: its id and why, nothing of what it says. */
+  /** Called for every file that can't be parsed, with its id and the reason; never with its content. */
   readonly onUnreadable: (file: string, code: string) => void;
 }
 
-/** One pass: takes a file, has it read, writes what was read. True when there was one, so that there may be more. */
-export async function readFileOnce(deps: FileLoopDeps): Promise<boolean> {
+export interface FileLoopDeps {
+  readonly db: Database;
+  readonly intervalMs: number;
+  readonly log: Logger;
+  readonly onPass?: OnPass | undefined;
+}
+
+/** The loop over waiting files. Its `stop` kills the parser of the current file; the file is parsed again later. */
+export function createFileLoop({ db, intervalMs, log, onPass }: FileLoopDeps): Loop {
+  const stopping = new AbortController();
+  const loop = createLoop({
+    intervalMs,
+    onError: (error) => log.error({ err: error }, 'file pass failed'),
+    onPass,
+    runOnce: () =>
+      readFileOnce({
+        db,
+        signal: stopping.signal,
+        onUnreadable: (file, code) => log.info({ file, code }, 'file is unreadable'),
+      }),
+  });
+  return {
+    start: () => loop.start(),
+    trigger: () => loop.trigger(),
+    stop: () => {
+      stopping.abort();
+      return loop.stop();
+    },
+    get lastSuccessAt() {
+      return loop.lastSuccessAt;
+    },
+  };
+}
+
+/** One pass: takes a file, parses it and stores the passages. Returns true if there was a file, so more may wait. */
+export async function readFileOnce(deps: FileReaderDeps): Promise<boolean> {
   const file = await takeFile(deps.db);
   if (file === null) return false;
   const outcome = await parseInProcess(file, deps);
@@ -21,7 +57,7 @@ export async function readFileOnce(deps: FileLoopDeps): Promise<boolean> {
       await finishFile(deps.db, file, outcome);
       return true;
     case 'unreadable':
-      // Time is also a matter of what else the machine does; the other limits are the file's alone.
+      // A time-out may be caused by other load on the machine; every other limit depends on the file alone.
       if (outcome.code === 'too_slow' && !isLastAttempt(file)) {
         await releaseFile(deps.db, file, { interrupted: false });
         return true;
@@ -29,7 +65,7 @@ export async function readFileOnce(deps: FileLoopDeps): Promise<boolean> {
       if (await refuseFile(deps.db, file, outcome.code)) deps.onUnreadable(file.id, outcome.code);
       return true;
     case 'died': {
-      // Given back: another attempt reads it after all, or gives it up.
+      // Released: a later attempt parses the file or gives it up.
       const interrupted = deps.signal?.aborted === true;
       await releaseFile(deps.db, file, { interrupted });
       return !interrupted;

@@ -1,19 +1,19 @@
-// Carries out the tests of model keys that the door asked for. Any number of workers may at once: a test that another has is
-// passed over, and one whose worker died is taken up when its lease is over.
+// Runs the tests of model keys that API clients requested. Several workers may do so at once: a test that another worker
+// holds is skipped, and the test of a dead worker is taken again when its lease ends.
 
 import { testModelKey, type KeyTestDeps } from '../activities/key-test';
 import type { SecretBoxError } from '../workflows/policy/secret-box';
 import { endKeyTest, giveUpKeyTest, takeKeyTests, type TakenKeyTest } from '../prisma/store/model-keys/key-tests';
 import type { Database } from '../prisma/store/db/database';
-import { createLoop, type Loop } from './loop';
+import { createLoop, type Loop, type OnPass } from './loop';
 
-/** How often it looks without a hint: a test is asked for by hand, and its hint is seldom lost. */
+/** The interval without a notification: tests are requested by hand, and notifications are rarely lost. */
 const POLL_MS = 5_000;
 
-/** Requests under way at once in one process. A slow provider holds up no other key while fewer are. */
+/** Most requests in flight in one process, so that a slow provider does not delay the tests of other keys. */
 const AT_ONCE = 8;
 
-/** Longer than a request may take and its result to be recorded: nobody takes up what is still under way. */
+/** Longer than a request and the recording of its result may take, so that no test in progress is taken again. */
 const LEASE_SECONDS = 60;
 
 export interface KeyTesterDeps extends KeyTestDeps {
@@ -22,14 +22,15 @@ export interface KeyTesterDeps extends KeyTestDeps {
   readonly pollMs?: number;
   readonly onUnopened: (keyId: string, error: SecretBoxError) => void;
   readonly onError: (error: unknown) => void;
+  readonly onPass?: OnPass | undefined;
 }
 
-/** A loop over tests that wait. Its `stop` ends requests under way and hands their tests on. */
+/** The loop over waiting tests. Its `stop` ends the requests in flight and releases their tests to other workers. */
 export function createKeyTester(deps: KeyTesterDeps): Loop {
-  const underWay = new Set<Promise<void>>();
+  const inFlight = new Set<Promise<void>>();
   const stopping = new AbortController();
 
-  const carryOut = async (test: TakenKeyTest): Promise<void> => {
+  const runTest = async (test: TakenKeyTest): Promise<void> => {
     const onUnopened = (error: SecretBoxError): void => deps.onUnopened(test.keyId, error);
     const result = await testModelKey(deps, test, stopping.signal, onUnopened);
     await (result === null ? giveUpKeyTest(deps.db, test) : endKeyTest(deps.db, test, result));
@@ -38,18 +39,19 @@ export function createKeyTester(deps: KeyTesterDeps): Loop {
   const loop = createLoop({
     intervalMs: deps.pollMs ?? POLL_MS,
     onError: deps.onError,
+    onPass: deps.onPass,
     runOnce: async () => {
-      const room = AT_ONCE - underWay.size;
-      if (room === 0) return false;
-      for (const test of await takeKeyTests(deps.db, room, deps.leaseSeconds ?? LEASE_SECONDS)) {
-        const done = carryOut(test)
+      const free = AT_ONCE - inFlight.size;
+      if (free === 0) return false;
+      for (const test of await takeKeyTests(deps.db, free, deps.leaseSeconds ?? LEASE_SECONDS)) {
+        const done = runTest(test)
           .catch(deps.onError)
           .finally(() => {
-            underWay.delete(done);
-            // Only a full tester leaves tests waiting that it knew of.
-            if (underWay.size === AT_ONCE - 1) loop.nudge();
+            inFlight.delete(done);
+            // Only a full tester leaves known tests waiting.
+            if (inFlight.size === AT_ONCE - 1) loop.trigger();
           });
-        underWay.add(done);
+        inFlight.add(done);
       }
       return false;
     },
@@ -57,11 +59,11 @@ export function createKeyTester(deps: KeyTesterDeps): Loop {
 
   return {
     start: () => loop.start(),
-    nudge: () => loop.nudge(),
+    trigger: () => loop.trigger(),
     async stop() {
       await loop.stop();
       stopping.abort();
-      await Promise.all(underWay);
+      await Promise.all(inFlight);
     },
     get lastSuccessAt() {
       return loop.lastSuccessAt;

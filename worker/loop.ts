@@ -1,49 +1,76 @@
-// A loop is `runOnce()` plus this: run, wait for the interval or a nudge, run again. Starting and stopping are idempotent.
+// A loop: `runOnce()` plus a thin timer. It runs a pass, waits for the interval or for `trigger()`, and runs the next pass.
+
+/** All loops of a worker process. loops.ts makes one of each. */
+export type LoopName =
+  'dispatcher' | 'signals' | 'reconciler' | 'parked_sweep' | 'files' | 'key_tests' | 'stored_answers';
 
 export interface Loop {
+  /** Begins the first pass. Idempotent. */
   start(): void;
-  /** Runs again as soon as the present pass is over. */
-  nudge(): void;
-  /** Resolves when the present pass is over and no other will begin. */
+  /** Begins the next pass without waiting for the interval; during a pass, as soon as that pass is over. */
+  trigger(): void;
+  /** Resolves when the current pass is over and no other will begin. Idempotent. */
   stop(): Promise<void>;
-  /** When the last pass that did not fail ended; null before the first. */
+  /** When the last successful pass ended; null before the first. */
   readonly lastSuccessAt: Date | null;
 }
 
-/** `runOnce` returns true when there may be more to do at once. A pass that throws is reported, and the loop goes on. */
-export function createLoop(options: {
-  runOnce: () => Promise<boolean>;
-  intervalMs: number;
-  onError: (error: unknown) => void;
-}): Loop {
+/** One finished pass, for the test signal. */
+export type PassReport = { readonly startedAt: Date } & (
+  { readonly ok: true; readonly result: unknown } | { readonly ok: false; readonly error: unknown }
+);
+
+/** A test signal: called after every pass. Production passes none. */
+export type OnPass = (pass: PassReport) => void;
+
+export interface LoopOptions<Result> {
+  /** One pass. A pass that throws is reported to `onError`, and the loop continues. */
+  readonly runOnce: () => Promise<Result>;
+  /** Whether the next pass begins at once. Without it: if the pass returned true. */
+  readonly hasMore?: (result: Result) => boolean;
+  readonly intervalMs: number;
+  readonly onError: (error: unknown) => void;
+  readonly onPass?: OnPass | undefined;
+}
+
+export function createLoop<Result>(options: LoopOptions<Result>): Loop {
+  const hasMore = options.hasMore ?? ((result: Result) => result === true);
   let running: Promise<void> | null = null;
   let stopped = false;
-  let nudged = false;
-  let wakeUp: (() => void) | null = null;
+  let triggered = false;
+  let cancelWait: (() => void) | null = null;
   let lastSuccessAt: Date | null = null;
 
   const wait = (): Promise<void> =>
     new Promise((resolve) => {
       const done = (): void => {
         clearTimeout(timer);
-        wakeUp = null;
+        cancelWait = null;
         resolve();
       };
       const timer = setTimeout(done, options.intervalMs);
-      wakeUp = done;
+      cancelWait = done;
     });
+
+  const runPass = async (): Promise<boolean> => {
+    const startedAt = new Date();
+    try {
+      const result = await options.runOnce();
+      lastSuccessAt = new Date();
+      options.onPass?.({ startedAt, ok: true, result });
+      return hasMore(result);
+    } catch (error) {
+      options.onError(error);
+      options.onPass?.({ startedAt, ok: false, error });
+      return false;
+    }
+  };
 
   const run = async (): Promise<void> => {
     while (!stopped) {
-      nudged = false;
-      let more = false;
-      try {
-        more = await options.runOnce();
-        lastSuccessAt = new Date();
-      } catch (error) {
-        options.onError(error);
-      }
-      if (!more && !nudged && !stopped) await wait();
+      triggered = false;
+      const more = await runPass();
+      if (!more && !triggered && !stopped) await wait();
     }
   };
 
@@ -51,13 +78,13 @@ export function createLoop(options: {
     start() {
       running ??= run();
     },
-    nudge() {
-      nudged = true;
-      wakeUp?.();
+    trigger() {
+      triggered = true;
+      cancelWait?.();
     },
     async stop() {
       stopped = true;
-      wakeUp?.();
+      cancelWait?.();
       await running;
     },
     get lastSuccessAt() {

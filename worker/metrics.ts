@@ -1,113 +1,102 @@
-// What a worker process did, as Prometheus metrics: what it started, what its activities came to, what its models used.
-// No ids, names or texts are labels. What the store wrote is counted in worker/telemetry/store-metrics.
+// Prometheus metrics of what a worker process did: starts, activities, model requests. Labels hold no ids, names or texts.
+// worker/telemetry/store-metrics.ts counts what the store wrote.
 
 import { ApplicationFailure } from '@temporalio/activity';
+import type { ActivityInterceptorsFactory } from '@temporalio/worker';
 import { collectDefaultMetrics, Counter, Histogram, Registry } from 'prom-client';
-import type { Activities, ActivityDeps } from '../activities';
-import { countStore, gaugeStanding } from './telemetry/store-metrics';
+import type { ActivityDeps } from '../activities';
+import { countStore, gaugeBacklog } from './telemetry/store-metrics';
 import type { Database } from '../prisma/store/db/database';
 import { FAILURE, type ClaimResult } from '../workflows/contract';
 import type { DispatchPass } from './dispatcher';
 
 export interface WorkerMetrics {
   readonly registry: Registry;
-  dispatched(pass: DispatchPass): void;
-  /** The same activities, counted. */
-  countActivities(activities: Activities): Activities;
-  /** The same request, counted with the tokens that its answer names. */
+  countDispatched(pass: DispatchPass): void;
+  /** Counts and times every attempt of an activity, and the results of claims. */
+  readonly countActivity: ActivityInterceptorsFactory;
+  /** The same function, with its requests and the tokens in its answers counted. */
   countRequests(requestReply: ActivityDeps['requestReply']): ActivityDeps['requestReply'];
-  /** Nothing is counted any more. */
+  /** Stops counting what the store writes. */
   stop(): void;
 }
 
-/** From a claim in a millisecond to a model that takes its whole time. */
+/** From a claim, which takes a millisecond, to a model call that uses its whole time limit. */
 const SECONDS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120];
 
 export function createWorkerMetrics(db: Database): WorkerMetrics {
   const registry = new Registry();
   const registers = [registry];
   collectDefaultMetrics({ register: registry });
-  gaugeStanding(registry, db);
+  gaugeBacklog(registry, db);
   const stop = countStore(registry);
 
   const starts = new Counter({
     name: 'durable_room_wakes_dispatched_total',
-    help: 'Wakes whose workflow was started, and starts that failed and are repeated.',
+    help: 'Workflow starts of wakes, by outcome: started, or failed and repeated.',
     labelNames: ['outcome'],
     registers,
   });
   const claims = new Counter({
     name: 'durable_room_claims_total',
-    help: 'Answers to claims: granted, closed (a gate had shut, or the run was closed already), refused with why.',
+    help: 'Results of claims: granted, closed (the wake is suppressed or the run is closed), or refused, with the reason in "why".',
     labelNames: ['outcome', 'why'],
     registers,
   });
   const fenced = new Counter({
     name: 'durable_room_fenced_total',
-    help: 'Activities that the fence stopped: the run is closed, or another execution owns it.',
+    help: 'Activity attempts that the fence refused, because the run is closed or another execution owns it.',
     labelNames: ['activity', 'why'],
     registers,
   });
   const seconds = new Histogram({
     name: 'durable_room_activity_seconds',
-    help: 'What one attempt of an activity took.',
+    help: 'Duration of activity attempts in seconds, by activity and outcome: done, failed or fenced.',
     labelNames: ['activity', 'outcome'],
     buckets: SECONDS,
     registers,
   });
   const requests = new Counter({
     name: 'durable_room_model_requests_total',
-    help: 'Model requests by what came of them.',
+    help: 'Model requests, by protocol and outcome.',
     labelNames: ['protocol', 'outcome'],
     registers,
   });
   const tokens = new Counter({
     name: 'durable_room_model_tokens_total',
-    help: 'Tokens that providers named in their answers.',
+    help: 'Tokens that providers reported in their answers, by protocol and direction: input or output.',
     labelNames: ['protocol', 'direction'],
     registers,
   });
 
-  const counted = <Args extends unknown[], Result>(
-    activity: string,
-    work: (...args: Args) => Promise<Result>,
-  ): ((...args: Args) => Promise<Result>) => {
-    return async (...args) => {
-      const done = seconds.startTimer({ activity });
-      try {
-        const result = await work(...args);
-        done({ outcome: 'done' });
-        return result;
-      } catch (error) {
-        const why = fencedWhy(error);
-        done({ outcome: why === null ? 'failed' : 'fenced' });
-        if (why !== null) fenced.inc({ activity, why });
-        throw error;
-      }
-    };
-  };
+  const countActivity: ActivityInterceptorsFactory = ({ info: { activityType: activity } }) => ({
+    inbound: {
+      async execute(input, next) {
+        const done = seconds.startTimer({ activity });
+        try {
+          const result = await next(input);
+          done({ outcome: 'done' });
+          if (activity === 'claimMessage') countClaim(result as ClaimResult);
+          return result;
+        } catch (error) {
+          const why = fencedReason(error);
+          done({ outcome: why === null ? 'failed' : 'fenced' });
+          if (why !== null) fenced.inc({ activity, why });
+          throw error;
+        }
+      },
+    },
+  });
+  const countClaim = (claim: ClaimResult): void =>
+    claims.inc({ outcome: claim.status, why: claim.status === 'refused' ? claim.why : '' });
 
   return {
     registry,
-    dispatched: ({ started, failed }) => {
+    countDispatched: ({ started, failed }) => {
       starts.inc({ outcome: 'started' }, started);
       starts.inc({ outcome: 'failed' }, failed);
     },
-    countActivities: (activities) => {
-      const all = Object.entries(activities).map(([name, work]) => [
-        name,
-        counted(name, work as (...args: unknown[]) => Promise<unknown>),
-      ]);
-      const wrapped = Object.fromEntries(all) as Activities;
-      return {
-        ...wrapped,
-        claimMessage: async (input) => {
-          const claim = await wrapped.claimMessage(input);
-          claims.inc({ outcome: claim.status, why: whyOf(claim) });
-          return claim;
-        },
-      };
-    },
+    countActivity,
     countRequests:
       (requestReply) =>
       async (request, ...rest) => {
@@ -124,12 +113,8 @@ export function createWorkerMetrics(db: Database): WorkerMetrics {
   };
 }
 
-function whyOf(claim: ClaimResult): string {
-  return claim.status === 'refused' ? claim.why : '';
-}
-
-/** Why the fence stopped an activity, or null where it did not. */
-function fencedWhy(error: unknown): 'closed' | 'not_mine' | null {
+/** Why the fence refused an activity; null for any other error. */
+function fencedReason(error: unknown): 'closed' | 'not_mine' | null {
   if (!(error instanceof ApplicationFailure) || error.type !== FAILURE.fenced) return null;
   return error.message.endsWith('not_mine') ? 'not_mine' : 'closed';
 }

@@ -1,41 +1,52 @@
-// Parked runs, which are many and wait for days: none is asked after one by one every few seconds. Those whose execution
-// ended while parked are in a short listing of what closed lately; what is still open is gone through a page at a time,
-// for copies of a run that nobody would ever decide.
+// Parked runs: there are many, and they wait for days, so they are not checked one by one every few seconds. Executions that
+// ended while parked are in a short list of recently closed ones. Open ones are checked a page per pass, to find copies of a
+// run that would never get a decision.
 
 import type { WorkflowExecutionInfo } from '@temporalio/client';
-import { findOpenRunsOf, findRunless, takeStrays } from '../prisma/store/runs/reconciliation';
+import { findExecutionsWithoutRun, findOpenRunsOf, leaseOrphans } from '../prisma/store/runs/reconciliation';
 import { closeAsLost } from '../prisma/store/runs/fence';
 import { RUN_STATE } from '../workflows/search-attributes';
-import { ofRuns, tellStrays, type ReconcilerDeps } from './reconciler';
+import { createLoop, type Loop } from './loop';
+import { ofRuns, signalOrphans, type ReconcilerDeps, type ReconcilerLoopDeps } from './reconciler';
 
-/** A pass goes through as many open executions: 10,000 parked runs within ten minutes. */
+/** Open executions per pass: 10,000 parked runs are checked within ten minutes. */
 const PAGE = 200;
-/** Most executions closed while parked that one pass looks at. */
-const CLOSED_LATELY = 1_000;
-/** How far back that listing goes: visibility may be late, and a reconciler may have been away for a while. */
-const LATELY_MS = 15 * 60_000;
+/** Most recently closed executions per pass. */
+const CLOSED_LIMIT = 1_000;
+/** How far back that list goes: visibility may be late, and the reconcilers may have been down for a while. */
+const CLOSED_WITHIN_MS = 15 * 60_000;
 
-interface Seen {
+interface ListedExecution {
   readonly workflowId: string;
   readonly temporalRunId: string;
 }
 
 export interface ParkedSweep {
-  /** One pass; returns how many it ended or told to look again. Goes on where the one before stopped. */
+  /** One pass; returns how many runs it closed and executions it signalled. Continues where the pass before ended. */
   runOnce(): Promise<number>;
+}
+
+export function createParkedSweepLoop({ reconciler, intervalMs, log, onPass }: ReconcilerLoopDeps): Loop {
+  const sweep = createParkedSweep(reconciler);
+  return createLoop({
+    intervalMs,
+    onError: (error) => log.error({ err: error }, 'sweep of parked runs failed'),
+    onPass,
+    runOnce: () => sweep.runOnce(),
+  });
 }
 
 export function createParkedSweep(deps: ReconcilerDeps): ParkedSweep {
   let open: AsyncIterator<WorkflowExecutionInfo> | null = null;
 
-  const endLost = async (): Promise<number> => {
-    const since = new Date(Date.now() - LATELY_MS).toISOString();
-    // A run that ends by itself says so: what closed as parked was terminated, or failed.
+  const closeLostRuns = async (): Promise<number> => {
+    const since = new Date(Date.now() - CLOSED_WITHIN_MS).toISOString();
+    // A run that ends normally changes its search attribute first: an execution that closed as parked was terminated or failed.
     const query = `${ofRuns(deps)} AND ${RUN_STATE} = 'parked' AND ExecutionStatus != 'Running' AND CloseTime > '${since}'`;
-    const closed: Seen[] = [];
+    const closed: ListedExecution[] = [];
     for await (const execution of deps.client.workflow.list({ query, pageSize: PAGE })) {
-      closed.push(seenOf(execution));
-      if (closed.length >= CLOSED_LATELY) break;
+      closed.push(listed(execution));
+      if (closed.length >= CLOSED_LIMIT) break;
     }
     const lost = await findOpenRunsOf(deps.db, closed);
     for (const run of lost) {
@@ -44,33 +55,33 @@ export function createParkedSweep(deps: ReconcilerDeps): ParkedSweep {
     return lost.length;
   };
 
-  const tellOpen = async (): Promise<number> => {
+  const signalOpenOrphans = async (): Promise<number> => {
     const query = `${ofRuns(deps)} AND ${RUN_STATE} = 'parked' AND ExecutionStatus = 'Running'`;
     open ??= deps.client.workflow.list({ query, pageSize: PAGE })[Symbol.asyncIterator]();
-    const page: Seen[] = [];
+    const page: ListedExecution[] = [];
     while (page.length < PAGE) {
       const next = await open.next();
       if (next.done === true) {
         open = null;
         break;
       }
-      page.push(seenOf(next.value));
+      page.push(listed(next.value));
     }
-    const { strayGraceSeconds, lookAgainSeconds } = deps.times;
-    const strays = [
-      ...(await takeStrays(deps.db, page, strayGraceSeconds, lookAgainSeconds)),
-      ...(await findRunless(deps.db, page)),
+    const { orphanGraceSeconds, recheckSeconds } = deps.times;
+    const orphans = [
+      ...(await leaseOrphans(deps.db, page, orphanGraceSeconds, recheckSeconds)),
+      ...(await findExecutionsWithoutRun(deps.db, page)),
     ];
-    await tellStrays(deps, strays);
-    return strays.length;
+    await signalOrphans(deps, orphans);
+    return orphans.length;
   };
 
   return {
     async runOnce() {
       try {
-        return (await endLost()) + (await tellOpen());
+        return (await closeLostRuns()) + (await signalOpenOrphans());
       } catch (error) {
-        // Begun anew: a listing that failed half-way does not go on.
+        // The next pass lists from the beginning: a listing that failed can't be continued.
         open = null;
         throw error;
       }
@@ -78,6 +89,6 @@ export function createParkedSweep(deps: ReconcilerDeps): ParkedSweep {
   };
 }
 
-function seenOf(execution: WorkflowExecutionInfo): Seen {
+function listed(execution: WorkflowExecutionInfo): ListedExecution {
   return { workflowId: execution.workflowId, temporalRunId: execution.runId };
 }

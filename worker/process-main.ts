@@ -6,7 +6,7 @@ import { DefaultLogger, makeTelemetryFilterString, Runtime } from '@temporalio/w
 import { readWorkerConfig } from './config';
 import { startWorkerService, type Seams } from './service';
 import { connectTemporal } from './connections';
-import type { WorkerTracing } from './telemetry/worker-tracing';
+import type { WorkerTracing } from './worker-tracing';
 
 /** Runs a worker process until it is told to stop; ends the process with 0, or with 1 when it could not go on. */
 export async function runWorkerProcess(
@@ -58,6 +58,6 @@ export async function runWorkerProcess(
 
 /** With it comes OpenTelemetry's SDK, half a second of loading that only those pay who want spans. */
 function loadTracing(): WorkerTracing {
-  const { startWorkerTracing } = require('./telemetry/worker-tracing') as typeof import('./telemetry/worker-tracing');
+  const { startWorkerTracing } = require('./worker-tracing') as typeof import('./worker-tracing');
   return startWorkerTracing();
 }

@@ -1,11 +1,12 @@
-// Ends what nothing else will: every wake, run and held action gets its ending. Parked runs are `parked-sweep.ts`'. Temporal unreachable, or its namespace missing,
-// is never "gone": such a pass throws, and what it did not decide is due again.
+// Makes sure that every wake, run and held action ends. Parked runs are checked in parked-sweep.ts. If Temporal can't be
+// reached or its namespace is missing, the pass throws and decides nothing; everything that it left is due again later.
 
 import { WorkflowNotFoundError, type Client } from '@temporalio/client';
+import type { Logger } from 'pino';
 import { claimAsLost } from '../prisma/store/runs/claims';
 import { expireHeldActions } from '../prisma/store/runs/held-actions/decide';
 import { CARRY_OUT_SECONDS, PARKED_LOOK_SECONDS } from '../prisma/store/runs/held-actions/execute';
-import { takeDueRuns, takeStrays, type DueRun } from '../prisma/store/runs/reconciliation';
+import { leaseOrphans, takeDueRuns, type DueRun } from '../prisma/store/runs/reconciliation';
 import { closeAsLost } from '../prisma/store/runs/fence';
 import { signalAgain } from '../prisma/store/runs/signals';
 import type { Database } from '../prisma/store/db/database';
@@ -13,30 +14,31 @@ import { startAgain, takeUnclaimedWakes, type DeliveredWake } from '../prisma/st
 import { WORKFLOW_TYPE, wakeWorkflowId } from '../workflows/contract';
 import { RECHECK_SIGNAL } from '../workflows/messages';
 import { RUN_STATE } from '../workflows/search-attributes';
+import { createLoop, type Loop, type OnPass } from './loop';
 
 const BATCH = 100;
-/** Most open executions that one sweep looks through. */
-const SWEEP = 1_000;
+/** Most open executions that one pass lists. */
+const LISTED_EXECUTIONS = 1_000;
 
 export interface ReconcilerTimes {
-  /** A wake or run is looked at again after this long: three looks fit into the minute a run may be lost for. */
-  readonly lookAgainSeconds: number;
-  /** An open workflow that has not claimed for this long is given up. */
+  /** A wake or run is checked again after this long: three checks fit into the minute within which a lost run is found. */
+  readonly recheckSeconds: number;
+  /** A running workflow that has not claimed its wake after this long is terminated. */
   readonly unclaimedLimitSeconds: number;
-  /** A run open for this long past its time limit is given up. */
+  /** A run that is open this long past its time limit is closed as lost. */
   readonly pastLimitMs: number;
-  /** A decision that was not carried out for this long is given up, and its run with it. */
-  readonly carryOutLimitSeconds: number;
-  /** An execution still open this long after its run was closed is told to look again. */
-  readonly strayGraceSeconds: number;
+  /** The run of a decision that was not executed after this long is closed as lost. */
+  readonly executionLimitSeconds: number;
+  /** An execution that is open this long after its run was closed is signalled. */
+  readonly orphanGraceSeconds: number;
 }
 
 export const RECONCILER_TIMES: ReconcilerTimes = {
-  lookAgainSeconds: 20,
+  recheckSeconds: 20,
   unclaimedLimitSeconds: 24 * 60 * 60,
   pastLimitMs: 5 * 60_000,
-  carryOutLimitSeconds: 24 * 60 * 60,
-  strayGraceSeconds: 30,
+  executionLimitSeconds: 24 * 60 * 60,
+  orphanGraceSeconds: 30,
 };
 
 export interface ReconcilerDeps {
@@ -45,38 +47,54 @@ export interface ReconcilerDeps {
   readonly taskQueue: string;
   readonly timeLimitMs: number;
   readonly times: ReconcilerTimes;
-  /** Told of everything that was ended or set going here, in a few words without content. */
+  /** Called for everything that a pass ended or restarted, with a short text and ids; never with content. */
   readonly onAction: (action: string, ids: Record<string, string>) => void;
 }
 
 export interface ReconcilePass {
-  readonly looked: number;
+  readonly checked: number;
   readonly acted: number;
 }
 
-/** One pass over held actions, wakes, runs and stray executions. What fails for one does not keep the others from their ending. */
+export interface ReconcilerLoopDeps {
+  readonly reconciler: ReconcilerDeps;
+  readonly intervalMs: number;
+  readonly log: Logger;
+  readonly onPass?: OnPass | undefined;
+}
+
+export function createReconcilerLoop({ reconciler, intervalMs, log, onPass }: ReconcilerLoopDeps): Loop {
+  return createLoop({
+    intervalMs,
+    onError: (error) => log.error({ err: error }, 'reconciler pass failed'),
+    onPass,
+    runOnce: () => reconcileOnce(reconciler),
+  });
+}
+
+/** One pass over held actions, wakes, runs and orphaned executions. A failure of one does not stop the others. */
 export async function reconcileOnce(deps: ReconcilerDeps): Promise<ReconcilePass> {
   const expired = await expireHeldActions(deps.db, BATCH);
-  const wakes = await takeUnclaimedWakes(deps.db, BATCH, deps.times.lookAgainSeconds);
+  const wakes = await takeUnclaimedWakes(deps.db, BATCH, deps.times.recheckSeconds);
   const runs = await takeDueRuns(deps.db, BATCH, {
-    open: deps.times.lookAgainSeconds,
+    open: deps.times.recheckSeconds,
     decided: CARRY_OUT_SECONDS,
     parked: PARKED_LOOK_SECONDS,
   });
   const results = await Promise.allSettled([
     ...wakes.map((wake) => reconcileWake(deps, wake)),
     ...runs.map((run) => reconcileRun(deps, run)),
-    sweepStrays(deps),
+    sweepOrphans(deps),
   ]);
   const failure = results.find((result) => result.status === 'rejected');
   const acted = results.reduce((sum, result) => sum + (result.status === 'fulfilled' ? result.value : 0), 0);
   if (failure) throw failure.reason;
-  return { looked: wakes.length + runs.length, acted: acted + expired };
+  return { checked: wakes.length + runs.length, acted: acted + expired };
 }
 
 type Found = 'running' | 'closed' | 'not_found';
 
-/** A status that is not known to be an end is none: paused, or one that a newer server invents. */
+/** Only these statuses mean that an execution ended. Any other, such as paused or one of a newer server, means running. */
 const CLOSED: ReadonlySet<string> = new Set([
   'COMPLETED',
   'FAILED',
@@ -112,12 +130,12 @@ async function reconcileWake(deps: ReconcilerDeps, wake: DeliveredWake & { ageSe
 
 async function reconcileRun(deps: ReconcilerDeps, run: DueRun): Promise<number> {
   const overdue =
-    run.pastLimitMs > deps.times.pastLimitMs || (run.decidedSeconds ?? 0) > deps.times.carryOutLimitSeconds;
+    run.pastLimitMs > deps.times.pastLimitMs || (run.decidedSeconds ?? 0) > deps.times.executionLimitSeconds;
   const found = await findExecution(deps.client, run.workflowId, run.temporalRunId ?? undefined);
   if (found === 'running' && !overdue) {
     if (run.decidedSeconds === null) return 0;
     await signalAgain(deps.db, run.id);
-    deps.onAction('decision is told again', { run: run.id, workflow: run.workflowId });
+    deps.onAction('decision is signalled again', { run: run.id, workflow: run.workflowId });
     return 1;
   }
   if (!(await closeAsLost(deps.db, run.id))) return 0;
@@ -126,48 +144,49 @@ async function reconcileRun(deps: ReconcilerDeps, run: DueRun): Promise<number> 
       deps.client,
       run.workflowId,
       run.temporalRunId ?? undefined,
-      'the run was open long past its limit, or a decision was not carried out',
+      'the run was open long past its limit, or a decision was not executed',
     );
   }
   deps.onAction('run is lost', { run: run.id, workflow: run.workflowId });
   return 1;
 }
 
-// A reset or restored copy, or one whose run was closed elsewhere. Signalled by its own run id, it meets the fence.
-async function sweepStrays(deps: ReconcilerDeps): Promise<number> {
-  // Parked ones would fill every listing: they have a sweep of their own.
+// Orphans: a reset or restored copy, or an execution whose run was closed elsewhere. Each is signalled by its own run id and
+// then stopped by the fence.
+async function sweepOrphans(deps: ReconcilerDeps): Promise<number> {
+  // Without parked executions, which would fill every listing; parked-sweep.ts checks them.
   const query = `${ofRuns(deps)} AND ExecutionStatus = 'Running' AND (${RUN_STATE} != 'parked' OR ${RUN_STATE} IS NULL)`;
   const open: { workflowId: string; temporalRunId: string }[] = [];
   for await (const execution of deps.client.workflow.list({ query, pageSize: 200 })) {
     open.push({ workflowId: execution.workflowId, temporalRunId: execution.runId });
-    if (open.length >= SWEEP) break;
+    if (open.length >= LISTED_EXECUTIONS) break;
   }
-  const strays = await takeStrays(deps.db, open, deps.times.strayGraceSeconds, deps.times.lookAgainSeconds);
-  await tellStrays(deps, strays);
-  return strays.length;
+  const orphans = await leaseOrphans(deps.db, open, deps.times.orphanGraceSeconds, deps.times.recheckSeconds);
+  await signalOrphans(deps, orphans);
+  return orphans.length;
 }
 
-/** The executions of our runs, as visibility is asked for them. */
+/** The visibility query that finds the executions of our runs. */
 export function ofRuns({ taskQueue }: Pick<ReconcilerDeps, 'taskQueue'>): string {
   return `WorkflowType = '${WORKFLOW_TYPE}' AND TaskQueue = '${taskQueue}'`;
 }
 
-/** Tells executions that will never act again to look: each meets the fence, and ends. */
-export async function tellStrays(
+/** Signals executions that may no longer act to check their run again: the fence refuses each, and it ends. */
+export async function signalOrphans(
   deps: ReconcilerDeps,
-  strays: readonly { workflowId: string; temporalRunId: string }[],
+  orphans: readonly { workflowId: string; temporalRunId: string }[],
 ): Promise<void> {
-  for (const stray of strays) {
+  for (const orphan of orphans) {
     try {
-      await deps.client.workflow.getHandle(stray.workflowId, stray.temporalRunId).signal(RECHECK_SIGNAL);
-      deps.onAction('stray execution is told to look again', { workflow: stray.workflowId, run: stray.temporalRunId });
+      await deps.client.workflow.getHandle(orphan.workflowId, orphan.temporalRunId).signal(RECHECK_SIGNAL);
+      deps.onAction('orphaned execution is signalled', { workflow: orphan.workflowId, run: orphan.temporalRunId });
     } catch (error) {
       if (!(error instanceof WorkflowNotFoundError)) throw error;
     }
   }
 }
 
-// A missing namespace is another error than a missing workflow, and is thrown like an unreachable server.
+// A missing namespace is not the same error as a missing workflow: it is thrown, like an unreachable server.
 async function findExecution(client: Client, workflowId: string, temporalRunId?: string): Promise<Found> {
   try {
     const { status } = await client.workflow.getHandle(workflowId, temporalRunId).describe();

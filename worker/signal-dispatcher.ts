@@ -1,54 +1,71 @@
-// Carries signals to running workflows: decisions of held actions, and that a run was closed. Any number of dispatchers may
-// run at once; a signal said twice changes nothing.
+// Sends signals to running workflows: decisions on held actions, and that a run was closed. Several dispatchers may run at
+// once; a signal that is sent twice changes nothing.
 
 import { WorkflowNotFoundError, type Client } from '@temporalio/client';
+import type { Logger } from 'pino';
 import { markDelivered, takeSignals, type RunSignal } from '../prisma/store/runs/signals';
 import type { Database } from '../prisma/store/db/database';
 import { DECISION_SIGNAL, RECHECK_SIGNAL, type DecisionNotice } from '../workflows/messages';
+import { createLoop, type Loop, type OnPass } from './loop';
 
-/** Signals taken in one pass: few enough to be sent well within the lease that the store gives them. */
+/** Signals per pass: few enough to send well within the lease that the store gives them. */
 const BATCH = 100;
 
 export interface SignalDispatcherDeps {
   readonly db: Database;
   readonly client: Client;
-  /** Told of a signal that Temporal did not take; it is repeated within seconds. */
+  /** Called for a signal that Temporal did not accept; it is repeated within seconds. */
   readonly onSignalFailed: (signal: RunSignal, error: unknown) => void;
 }
 
 export interface SignalPass {
   readonly delivered: number;
   readonly failed: number;
-  /** The pass was full: there may be more. */
+  /** The batch was full, so more signals may be due. */
   readonly full: boolean;
 }
 
-/** Sends one signal; a test may stand around it. */
+/** Sends one signal. Tests wrap it. */
 export type SendSignal = (signal: RunSignal, send: () => Promise<void>) => Promise<void>;
 
-/** One pass: takes the signals that are due and sends them, those of one run in their order. */
+export interface SignalLoopDeps extends Pick<SignalDispatcherDeps, 'db' | 'client'> {
+  readonly intervalMs: number;
+  readonly log: Logger;
+  readonly sendSignal?: SendSignal | undefined;
+  readonly onPass?: OnPass | undefined;
+}
+
+export function createSignalLoop({ db, client, intervalMs, log, ...seams }: SignalLoopDeps): Loop {
+  const onSignalFailed = (signal: RunSignal, error: unknown): void =>
+    log.warn({ run: signal.runId, err: error }, 'signal failed; it is repeated');
+  return createLoop({
+    intervalMs,
+    onError: (error) => log.error({ err: error }, 'signal pass failed'),
+    onPass: seams.onPass,
+    hasMore: (pass: SignalPass) => pass.full,
+    runOnce: () => deliverSignals({ db, client, onSignalFailed }, seams.sendSignal),
+  });
+}
+
+/** One pass: takes the signals that are due and sends them, the signals of one run in their order. */
 export async function deliverSignals(
   deps: SignalDispatcherDeps,
-  around: SendSignal = (_, send) => send(),
+  send: SendSignal = (_, sendOne) => sendOne(),
 ): Promise<SignalPass> {
   const signals = await takeSignals(deps.db, BATCH);
   if (signals.length === 0) return { delivered: 0, failed: 0, full: false };
   const byRun = new Map<string, RunSignal[]>();
   for (const signal of signals) byRun.set(signal.runId, [...(byRun.get(signal.runId) ?? []), signal]);
-  const delivered = (await Promise.all([...byRun.values()].map((ofRun) => deliver(deps, ofRun, around)))).flat();
+  const delivered = (await Promise.all([...byRun.values()].map((ofRun) => deliver(deps, ofRun, send)))).flat();
   if (delivered.length > 0) await markDelivered(deps.db, delivered);
   return { delivered: delivered.length, failed: signals.length - delivered.length, full: signals.length === BATCH };
 }
 
-async function deliver(
-  deps: SignalDispatcherDeps,
-  signals: readonly RunSignal[],
-  around: SendSignal,
-): Promise<string[]> {
+async function deliver(deps: SignalDispatcherDeps, signals: readonly RunSignal[], send: SendSignal): Promise<string[]> {
   const delivered: string[] = [];
   for (const signal of signals) {
     try {
-      await around(signal, () => sendSignal(deps.client, signal));
+      await send(signal, () => sendSignal(deps.client, signal));
       delivered.push(signal.id);
     } catch (error) {
       deps.onSignalFailed(signal, error);
@@ -70,12 +87,12 @@ async function sendSignal(client: Client, signal: RunSignal): Promise<void> {
       }
     }
   } catch (error) {
-    // Nobody is there to be told: the run is closed, or the reconciler will find it lost.
+    // The execution is gone: its run is closed, or the reconciler closes the run as lost.
     if (!(error instanceof WorkflowNotFoundError)) throw error;
   }
 }
 
-/** What is said of an action as it stands now; null when it has gone further by itself. */
+/** The decision on an action in its current state; null when the action is past its decision. */
 function noticeOf({ step, state }: RunSignal): DecisionNotice | null {
   if (step === null) return null;
   switch (state) {

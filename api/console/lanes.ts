@@ -60,7 +60,7 @@ export function layLanes(timeline: Pick<Timeline, 'data' | 'state'>, now?: numbe
   };
   for (const entry of timeline.data) {
     const at = Date.parse(entry.at);
-    const label = entry.says;
+    const label = entry.message;
     const move = moveOf(entry);
     switch (move.kind) {
       case 'moment':

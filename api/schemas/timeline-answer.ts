@@ -9,7 +9,7 @@ const entry = z.object({
   at,
   source: z.enum(TIMELINE_SOURCES),
   kind: z.enum(TIMELINE_KINDS),
-  says: z.string(),
+  message: z.string(),
   facts: z.record(z.string(), z.union([z.string(), z.number(), z.null()])),
 });
 
@@ -24,7 +24,7 @@ export const shownTimeline = z
     code: z.string().nullable(),
     history: z.object({
       state: z.enum(['read', 'forgotten', 'unreachable', 'not_configured']),
-      says: z.string(),
+      message: z.string(),
     }),
     not_done: z.array(
       z.object({ step: z.string(), state: z.enum([...STEP_STATES, 'to_come']), code: z.string().nullable() }),

@@ -135,5 +135,5 @@ test('Postgres restored to an earlier point: nothing that it holds is done again
   await expectEnded(again, 'replied', ONCE);
   await again.expectTrue();
   await second.nothingOpen();
-  expect(await second.reconcile()).toMatchObject({ looked: 0, acted: 0 });
+  expect(await second.reconcile()).toMatchObject({ checked: 0, acted: 0 });
 });

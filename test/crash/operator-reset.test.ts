@@ -80,7 +80,7 @@ test.each(ON_CRASH)('a finished run under %s, reset to each of its workflow task
   expect(after).toMatchObject({ ending: 'replied', fencedCount: ACTIVITIES.length });
   expect(await opened.effects()).toEqual(ONCE);
   expect(opened.requests()).toHaveLength(1);
-  expect(await worker.reconcile()).toMatchObject({ looked: 0 });
+  expect(await worker.reconcile()).toMatchObject({ checked: 0 });
   await opened.expectTrue();
 });
 

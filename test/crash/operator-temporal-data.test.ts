@@ -125,7 +125,7 @@ test('a lost Temporal database: unclaimed wakes are started again, open runs are
   const second = await startWorker();
   await expect(hands.result(done.target)).rejects.toThrow();
   // Three runs that are lost, and three wakes that are due again; then those, and the one that was never delivered.
-  expect(await second.reconcile()).toMatchObject({ looked: 6, acted: 6 });
+  expect(await second.reconcile()).toMatchObject({ checked: 6, acted: 6 });
   expect(await second.dispatch()).toMatchObject({ started: 4, failed: 0 });
   for (const it of [...unclaimed, pending]) {
     await expectReplied(it);
@@ -150,7 +150,7 @@ test('a lost Temporal database: unclaimed wakes are started again, open runs are
   });
   await expectReplied(done, 1);
   await second.nothingOpen();
-  expect(await second.reconcile()).toMatchObject({ looked: 0, acted: 0 });
+  expect(await second.reconcile()).toMatchObject({ checked: 0, acted: 0 });
 });
 
 test('Temporal restored to an earlier point: old executions go on, meet the fence and end, and nothing is done twice', async () => {
@@ -207,5 +207,5 @@ test('Temporal restored to an earlier point: old executions go on, meet the fenc
   await expectReplied(unheard);
   for (const it of [...old, forgotten, halfway, unheard]) await it.expectTrue();
   await second.nothingOpen();
-  expect(await second.reconcile()).toMatchObject({ looked: 0, acted: 0 });
+  expect(await second.reconcile()).toMatchObject({ checked: 0, acted: 0 });
 });

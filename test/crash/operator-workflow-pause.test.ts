@@ -48,7 +48,7 @@ test.each(['before', 'after'] as const)(
     await stand.over;
     // Its step is done and known, and nobody is told to take the next.
     await until('the step to be known', async () => (await hands.findPending(it.target, 'postReply')) === null);
-    expect(await worker.reconcile()).toMatchObject({ looked: 1, acted: 0 });
+    expect(await worker.reconcile()).toMatchObject({ checked: 1, acted: 0 });
     const { raw } = await worker.client.workflow.getHandle(it.target.workflowId).describe();
     expect(raw.workflowExecutionInfo?.status).toBe(PAUSED);
     expect(await it.effects()).toEqual({ ...NOTHING, replies: 1 });

@@ -318,8 +318,9 @@ test('every failure path leaves no trace of the key', async () => {
 
   // 4. Rotation: without the old key, and with it.
   const rotate = (name: string, keys: string): Promise<number | string> =>
-    (processes[name] = startLogged('worker/cli/rotate-keys/main.js', { DATABASE_URL: database.url, MASTER_KEYS: keys }))
-      .ended;
+    (processes[name] = startLogged('worker/cli/main.js', { DATABASE_URL: database.url, MASTER_KEYS: keys }, [
+      'rotate-keys',
+    ])).ended;
   expect(await rotate('rotation without the old key', `${NEW},${STRANGER}`)).toBe(1);
   expect(await rotate('rotation', `${NEW},${OLD}`)).toBe(0);
 

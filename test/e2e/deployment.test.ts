@@ -75,7 +75,7 @@ describe('the compose file', () => {
   test('pins every image, and migrates apart, before anything serves', () => {
     for (const { image } of Object.values(services)) if (image !== undefined) expect(image).toMatch(/:\d+\.\d+/);
     expect(ofName('migrate')).toMatchObject({
-      command: ['node', 'dist/prisma/migrate.js'],
+      command: ['node', 'dist/worker/cli/main.js', 'migrate'],
       restart: 'no',
       depends_on: { postgres: { condition: 'service_healthy' } },
     });

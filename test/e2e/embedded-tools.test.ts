@@ -30,7 +30,7 @@ beforeAll(async () => {
     TEMPORAL_API_KEY: 'tmprl-canarykey',
     TEMPORAL_TLS_SERVER_NAME: 'elsewhere.test',
   };
-  start = spawn(process.execPath, [join(COMPILED, 'worker', 'start.js')], {
+  start = spawn(process.execPath, [join(COMPILED, 'worker', 'local', 'start.js')], {
     env,
     stdio: ['ignore', 'pipe', 'inherit'],
   });
@@ -47,7 +47,7 @@ afterAll(async () => {
 });
 
 async function run(command: 'doctor' | 'explain', ...args: string[]) {
-  return execute(process.execPath, [join(COMPILED, 'worker', command, 'main.js'), ...args], { env }).then(
+  return execute(process.execPath, [join(COMPILED, 'worker', 'cli', 'main.js'), command, ...args], { env }).then(
     ({ stdout }) => ({ code: 0, stdout, stderr: '' }),
     (error: { code: number; stdout: string; stderr: string }) => error,
   );

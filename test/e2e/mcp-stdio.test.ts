@@ -6,11 +6,11 @@ import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { COMPILED } from '../support/compiled';
 
-const MAIN = join(COMPILED, 'api', 'mcp', 'main.js');
+const MAIN = join(COMPILED, 'worker', 'cli', 'main.js');
 const GOOD = { DURABLE_ROOM_URL: 'http://127.0.0.1:9/', DURABLE_ROOM_KEY: 'dr_agent_x' };
 
 async function run(env: Record<string, string>, stdin: string) {
-  const child = spawn(process.execPath, [MAIN], { env, stdio: 'pipe' });
+  const child = spawn(process.execPath, [MAIN, 'mcp'], { env, stdio: 'pipe' });
   child.stdin.end(stdin);
   const [stdout, stderr, [code]] = await Promise.all([text(child.stdout), text(child.stderr), once(child, 'exit')]);
   return { stdout, stderr, code: code as number | null };

@@ -1,7 +1,7 @@
 // Idempotency keys: what is sent twice is done once and answered twice, whoever else uses the same key.
 
 import pg from 'pg';
-import { purgeOnce } from '../../api/housekeeping';
+import { deleteOldAnswers } from '../../worker/stored-answer-cleaner';
 import { keepAnswer, takeKey } from '../../prisma/store/access/stored-answers';
 import {
   expectStatus,
@@ -216,14 +216,14 @@ test('an answer is kept for 30 days, and then neither given nor kept', async () 
       UPDATE stored_answers SET created_at = clock_timestamp() - make_interval(days => ${days}) WHERE key = ${key}`;
   await send(room.larkspur.member, events(), key, message('old'));
   await age(29);
-  await purgeOnce(api.db);
+  await deleteOldAnswers(api.db);
   expect(replayed(await send(room.larkspur.member, events(), key, message('old')))).toBe(true);
   await age(31);
   const anew = await send(room.larkspur.member, events(), key, message('quite new'));
   expect([anew.status, replayed(anew)]).toEqual([201, false]);
   expect(replayed(await send(room.larkspur.member, events(), key, message('quite new')))).toBe(true);
   await age(31);
-  await purgeOnce(api.db);
+  await deleteOldAnswers(api.db);
   expect(await api.db.storedAnswer.count({ where: { key } })).toBe(0);
   expect(await api.db.storedAnswer.count()).toBeGreaterThan(0);
 });

@@ -40,7 +40,7 @@ test('a run is shown as a chart of lanes and as a table', async () => {
 test('the timeline shows a held action and the person who decided it', async () => {
   const run = await heldRun(ground.world, { task_send: 'hold' });
   const path = `/console/runs/${run.id}`;
-  expect(textOf((await reader.get(path)).html)).toContain('task_send:1 is held until somebody says yes');
+  expect(textOf((await reader.get(path)).html)).toContain('task_send:1 is held until a person decides');
   const held = (await heldOf(ground.world, run.id)).get('task_send:1');
   const confirm = `/console/held-actions/${held?.id}`;
   await reader.submit(await reader.get(`${confirm}/decline`), `${confirm}/decision`);

@@ -375,7 +375,7 @@ test('a listener whose connection was ended in silence is back by itself, and hi
     },
   });
   let lost = 0;
-  const listener = listenTo(world.url, WAKES_CHANNEL, loop.nudge, () => (lost += 1));
+  const listener = listenTo(world.url, WAKES_CHANNEL, loop.trigger, () => (lost += 1));
   const backend = () => world.db.$queryRaw<{ pid: number }[]>`
     SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'durable-room-listener' AND query LIKE 'LISTEN%'`;
   const kill = async () => {

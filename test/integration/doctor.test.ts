@@ -17,7 +17,7 @@ import { temporalAddress, until } from '../support/run-waits';
 import { createWorld, MASTER_KEYS, type World } from '../support/world';
 import { COMPILED } from '../support/compiled';
 
-const DOCTOR = join(COMPILED, 'worker', 'cli', 'doctor', 'main.js');
+const CLI = join(COMPILED, 'worker', 'cli', 'main.js');
 const execute = promisify(execFile);
 const NOTHING = { installSearchAttributes: false };
 
@@ -46,7 +46,7 @@ async function wrongWith(changes: Record<string, string>): Promise<string[]> {
   const findings = await examine({ ...healthy, ...changes }, NOTHING);
   expect(isAllWell(findings)).toBe(false);
   const wrong = findings.filter((finding) => finding.state === 'wrong');
-  for (const finding of wrong) expect(finding.mend).toMatch(/\S/);
+  for (const finding of wrong) expect(finding.fix).toMatch(/\S/);
   return wrong.map((finding) => `${finding.area}: ${finding.check}`);
 }
 
@@ -95,8 +95,8 @@ test('a clock that is ten seconds off is wrong, and what mends it is named', asy
   const tookSeconds = (now() - before) / 1_000;
   clock.mockRestore();
   const finding = found(findings, 'postgres: clock');
-  expect(finding).toMatchObject({ state: 'wrong', mend: expect.stringContaining('set-ntp') });
-  const [, seconds] = /^(\d+\.\d) s from this machine's$/.exec(finding.says) ?? [];
+  expect(finding).toMatchObject({ state: 'wrong', fix: expect.stringContaining('set-ntp') });
+  const [, seconds] = /^(\d+\.\d) s from this machine's$/.exec(finding.message) ?? [];
   // Less of it is sure the longer Postgres took to answer. Both are rounded to a tenth.
   expect(Number(seconds)).toBeGreaterThanOrEqual(9.9 - tookSeconds);
   expect(Number(seconds)).toBeLessThanOrEqual(10.1);
@@ -105,7 +105,7 @@ test('a clock that is ten seconds off is wrong, and what mends it is named', asy
 test('a database that was not migrated names the command, and its keys are not asked for', async () => {
   const empty = await createTestDatabase();
   const findings = await examine({ ...healthy, DATABASE_URL: empty.url }, NOTHING);
-  expect(found(findings, 'postgres: migrations')).toMatchObject({ state: 'wrong', mend: 'npm run migrate' });
+  expect(found(findings, 'postgres: migrations')).toMatchObject({ state: 'wrong', fix: 'npm run migrate' });
   expect(findings.some((finding) => finding.area === 'model keys')).toBe(false);
   await empty.drop();
 });
@@ -114,8 +114,8 @@ test('a master key that is missing, or that can not be read: which model keys it
   const other = `other:${randomBytes(32).toString('base64')}`;
   const findings = await examine({ ...healthy, MASTER_KEYS: other }, NOTHING);
   const seals = found(findings, 'master keys: open every model key');
-  expect(seals).toMatchObject({ state: 'wrong', says: expect.stringMatching(/^2 of 2 can't be opened:\nmk_/) });
-  expect(seals.says).toContain('master key "test"');
+  expect(seals).toMatchObject({ state: 'wrong', message: expect.stringMatching(/^2 of 2 can't be opened:\nmk_/) });
+  expect(seals.message).toContain('master key "test"');
   expect(JSON.stringify(findings)).not.toContain(other.slice(6, 30));
   // Both configured: the old one opens.
   expect(isAllWell(await examine({ ...healthy, MASTER_KEYS: `${other},${MASTER_KEYS}` }, NOTHING))).toBe(true);
@@ -127,7 +127,7 @@ test('a model key that its provider refused is a note to its company, not a faul
   await world.db.$executeRaw`UPDATE model_keys SET rejected_version = version WHERE id = ${id}`;
   const findings = await examine(healthy, NOTHING);
   const rejected = found(findings, 'model keys: accepted by their providers');
-  expect(rejected).toMatchObject({ state: 'note', says: expect.stringContaining(id) });
+  expect(rejected).toMatchObject({ state: 'note', message: expect.stringContaining(id) });
   expect(isAllWell(findings)).toBe(true);
 
   // A revoked key is opened by nobody any more, whatever it was sealed under.
@@ -163,14 +163,14 @@ test('a namespace that is missing, and one without our search attributes, which 
     return findings.some((finding) => finding.check === 'search attributes') && findings;
   });
   const attributes = found(bare, 'temporal: search attributes');
-  expect(attributes).toMatchObject({ state: 'wrong', says: expect.stringContaining('RoomId') });
-  expect(attributes.mend).toMatch(/--install-search-attributes[\s\S]*temporal operator search-attribute create/);
+  expect(attributes).toMatchObject({ state: 'wrong', message: expect.stringContaining('RoomId') });
+  expect(attributes.fix).toMatch(/--install-search-attributes[\s\S]*temporal operator search-attribute create/);
   // The server keeps histories for a day at least, whatever it was asked for: what it says is what counts.
-  expect(found(bare, 'temporal: retention').says).toMatch(/histories are kept for \d+ hours/);
+  expect(found(bare, 'temporal: retention').message).toMatch(/histories are kept for \d+ hours/);
 
   const mended = await examine(env, { installSearchAttributes: true });
   expect(found(mended, 'temporal: search attributes')).toMatchObject({ state: 'ok' });
-  expect(found(await examine(env, NOTHING), 'temporal: search attributes').says).toBe('all are there');
+  expect(found(await examine(env, NOTHING), 'temporal: search attributes').message).toBe('all exist');
   await connection.close();
 });
 
@@ -181,7 +181,7 @@ test('a data converter that can not be loaded is found', async () => {
 test('the command: exit code 0 when all is well, 1 when not, 2 when called wrongly; readable, or JSON', async () => {
   const run = async (env: Record<string, string>, ...args: string[]) => {
     const given = { PATH: process.env['PATH'], DATA_FOLDER: '/nowhere', ...env };
-    return execute(process.execPath, [DOCTOR, ...args], { env: given }).then(
+    return execute(process.execPath, [CLI, 'doctor', ...args], { env: given }).then(
       ({ stdout }) => ({ code: 0, stdout }),
       (error: { code: number; stdout: string }) => ({ code: error.code, stdout: error.stdout }),
     );

@@ -149,7 +149,7 @@ test('the end of a run tells dispatchers of its place, where a wake waits for on
     WAKES_CHANNEL,
     () => {
       listening += 1;
-      loop.nudge();
+      loop.trigger();
     },
     () => undefined,
   );

@@ -261,7 +261,7 @@ test('a database that does not exist is named', async () => {
   await expect(migrateDatabase(url.toString())).rejects.toThrow(/has no such database: .*not_made/);
 });
 
-describe('compiled, as node dist/prisma/migrate.js', () => {
+describe('compiled, as node dist/worker/cli/main.js migrate', () => {
   let project: CompiledProject;
   beforeEach(() => {
     project = compileProject();

@@ -17,7 +17,7 @@ import { InterceptedDatabase } from '../support/intercepted-database';
 import { createTestDatabase, type TestDatabase } from '../support/database';
 import { COMPILED } from '../support/compiled';
 
-const ROTATE_KEYS = join(COMPILED, 'worker', 'cli', 'rotate-keys', 'main.js');
+const CLI = join(COMPILED, 'worker', 'cli', 'main.js');
 const NOWHERE = 'postgres://127.0.0.1:1/none';
 const ADDRESS = 'https://api.example.com/v1';
 
@@ -191,8 +191,8 @@ describe('a secret that can not be opened', () => {
 describe('as a command', () => {
   /** `npm run rotate-keys` with this environment. */
   function run(env: Record<string, string>, onLine: (line: string, kill: () => void) => void = () => undefined) {
-    if (!existsSync(ROTATE_KEYS)) throw new Error(`${ROTATE_KEYS} is missing: run npm run build`);
-    const child = spawn(process.execPath, [ROTATE_KEYS], {
+    if (!existsSync(CLI)) throw new Error(`${CLI} is missing: run npm run build:all`);
+    const child = spawn(process.execPath, [CLI, 'rotate-keys'], {
       env: { DATA_FOLDER: '/nowhere', ...env },
       stdio: ['ignore', 'pipe', 'pipe'],
     });

@@ -1,4 +1,4 @@
-// The migrations' code as a deployment has it: compiled under `dist/`, run by plain node in processes of their own.
+// The command `durable-room migrate` as a deployment has it: compiled under `dist/`, run by plain node as a process.
 
 import { spawn } from 'node:child_process';
 import { cpSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
@@ -15,7 +15,7 @@ export interface Exit {
 export interface CompiledProject {
   /** A copy of the project's migrations, to add to. */
   readonly migrationsDir: string;
-  /** `node dist/prisma/migrate.js`. */
+  /** `node dist/worker/cli/main.js migrate`. */
   migrate(databaseUrl: string): { kill(): void; exit: Promise<Exit> };
   remove(): void;
 }
@@ -26,19 +26,24 @@ export function compileProject(): CompiledProject {
   mkdirSync(join(root, 'dist/prisma'), { recursive: true });
   cpSync(join(sources, 'migrations'), join(root, 'prisma/migrations'), { recursive: true });
   symlinkSync(join(dirname(sources), 'node_modules'), join(root, 'node_modules'));
-  for (const name of ['database-url', 'schema-engine', 'migrate']) {
-    const { code } = transformFileSync(join(sources, `${name}.ts`), {
+  const project = dirname(sources);
+  mkdirSync(join(root, 'dist/worker/cli'), { recursive: true });
+  for (const name of [
+    ...['database-url', 'schema-engine', 'migrate'].map((file) => `prisma/${file}`),
+    ...['main', 'program', 'commands', 'migrate'].map((file) => `worker/cli/${file}`),
+  ]) {
+    const { code } = transformFileSync(join(project, `${name}.ts`), {
       jsc: { parser: { syntax: 'typescript' }, target: 'es2022' },
       // As tsc: `import()` stays what it is.
       module: { type: 'commonjs', ignoreDynamic: true },
       swcrc: false,
     });
-    writeFileSync(join(root, 'dist/prisma', `${name}.js`), code);
+    writeFileSync(join(root, 'dist', `${name}.js`), code);
   }
   return {
     migrationsDir: join(root, 'prisma/migrations'),
     migrate: (databaseUrl) => {
-      const child = spawn(process.execPath, [join(root, 'dist/prisma/migrate.js')], {
+      const child = spawn(process.execPath, [join(root, 'dist/worker/cli/main.js'), 'migrate'], {
         env: { PATH: process.env['PATH'], DATABASE_URL: databaseUrl },
         stdio: ['ignore', 'pipe', 'pipe'],
       });

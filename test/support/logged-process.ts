@@ -18,10 +18,14 @@ export interface LoggedProcess {
 const started = new Set<ChildProcess>();
 
 /** Starts a program of `dist/` with exactly this environment. */
-export function startLogged(program: string, env: Readonly<Record<string, string>>): LoggedProcess {
+export function startLogged(
+  program: string,
+  env: Readonly<Record<string, string>>,
+  args: readonly string[] = [],
+): LoggedProcess {
   const main = join(COMPILED, program);
   if (!existsSync(main)) throw new Error(`${main} is missing: run npm run build`);
-  const child = fork(main, [], { env: { ...env }, execArgv: [], stdio: ['ignore', 'pipe', 'pipe', 'ipc'] });
+  const child = fork(main, args, { env: { ...env }, execArgv: [], stdio: ['ignore', 'pipe', 'pipe', 'ipc'] });
   started.add(child);
   let written = '';
   for (const output of [child.stdout, child.stderr]) {

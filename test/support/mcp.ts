@@ -11,7 +11,7 @@ import { PROBLEM_META } from '../../api/mcp/server';
 import { expectStatus, type Json, type RoomCompany, type TestApi } from './api';
 import { COMPILED } from './compiled';
 
-const STDIO_MAIN = join(COMPILED, 'api', 'mcp', 'main.js');
+const CLI = join(COMPILED, 'worker', 'cli', 'main.js');
 
 export type TransportKind = 'http' | 'stdio';
 
@@ -46,7 +46,7 @@ export function transportTo(
     case 'stdio':
       return new StdioClientTransport({
         command: process.execPath,
-        args: [STDIO_MAIN],
+        args: [CLI, 'mcp'],
         env: { DURABLE_ROOM_URL: url, DURABLE_ROOM_KEY: token },
         stderr: 'ignore',
       });

@@ -58,11 +58,11 @@ export interface OperatorWorkerOptions {
 
 /** Nothing is waited for: what is due is due at once. */
 const TIMES = {
-  lookAgainSeconds: 0,
+  recheckSeconds: 0,
   unclaimedLimitSeconds: 3_600,
   pastLimitMs: 600_000,
-  carryOutLimitSeconds: 3_600,
-  strayGraceSeconds: 0,
+  executionLimitSeconds: 3_600,
+  orphanGraceSeconds: 0,
 };
 
 /** Nothing is given up while an operator is at work, on however busy a machine. */

@@ -72,7 +72,7 @@ export async function openParkedGround(): Promise<ParkedGround> {
       client: ground.worker.client,
       taskQueue: ground.worker.taskQueue,
       timeLimitMs: 30_000,
-      times: { ...RECONCILER_TIMES, strayGraceSeconds: 0, lookAgainSeconds: 0 },
+      times: { ...RECONCILER_TIMES, orphanGraceSeconds: 0, recheckSeconds: 0 },
       onAction: () => undefined,
     }),
     async aloneWith(work) {

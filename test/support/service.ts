@@ -5,6 +5,7 @@ import pino from 'pino';
 import { readWorkerConfig } from '../../worker/config';
 import { startWorkerService, type Seams, type WorkerService } from '../../worker/service';
 import { connectTemporal, type Temporal } from '../../worker/connections';
+import { createLoopPasses, type LoopPasses } from './loop-passes';
 import { quietRuntime, temporalAddress } from './runs';
 import { sharedWorkflowBundle } from './workflow-bundle';
 import { MASTER_KEYS, type World } from './world';
@@ -16,6 +17,8 @@ export interface TestService {
   /** What it logged, a line each. */
   readonly lines: readonly Record<string, unknown>[];
   get(path: string): Promise<{ status: number; text: string }>;
+  /** Waits for the next pass of one of its loops. */
+  readonly waitForPass: LoopPasses['waitForPass'];
   stop(): Promise<void>;
 }
 
@@ -36,8 +39,10 @@ export async function startService(
     ...env,
   });
   const temporal = await connectTemporal({ TEMPORAL_ADDRESS: temporalAddress(), TEMPORAL_NAMESPACE: 'default' });
+  const passes = createLoopPasses();
   const service = await startWorkerService(config, temporal, log, {
     bundle: await sharedWorkflowBundle(),
+    onPass: passes.onPass,
     ...seams,
   });
   return {
@@ -45,6 +50,7 @@ export async function startService(
     temporal,
     taskQueue: config.taskQueue,
     lines,
+    waitForPass: passes.waitForPass,
     get: async (path) => {
       const response = await fetch(`http://127.0.0.1:${service.healthPort}${path}`);
       return { status: response.status, text: await response.text() };

@@ -8,11 +8,11 @@ import { TIMELINE_KINDS } from '../../prisma/store/runs/timeline';
 type Entry = Timeline['data'][number];
 
 const START = Date.parse('2026-08-08T17:00:00.000Z');
-const entry = (ms: number, kind: Entry['kind'], facts: Entry['facts'], says: string = kind): Entry => ({
+const entry = (ms: number, kind: Entry['kind'], facts: Entry['facts'], message: string = kind): Entry => ({
   at: new Date(START + ms).toISOString(),
   source: 'temporal',
   kind,
-  says,
+  message,
   facts,
 });
 const event = (ms: number, type: string, activity?: number): Entry =>
@@ -134,7 +134,7 @@ test('every entry has a lane and a mark, and positions follow the order of time'
       const { marks, positionOf } = lanes(data);
       for (const one of data) {
         expect(LANES).toContain(laneOf(one));
-        expect(marks.some(({ label }) => label.includes(one.says))).toBe(true);
+          expect(marks.some(({ label }) => label.includes(one.message))).toBe(true);
       }
       const positions = data.map(({ at }) => positionOf(Date.parse(at)));
       expect(positions).toEqual([...positions].sort((a, b) => a - b));

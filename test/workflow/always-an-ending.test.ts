@@ -16,10 +16,10 @@ import { createWorld, type World } from '../support/world';
 
 /** What is due is due at once, and a run is past its limit a second after it. */
 const TIMES = {
-  lookAgainSeconds: 0,
+  recheckSeconds: 0,
   unclaimedLimitSeconds: 3_600,
   pastLimitMs: 1_000,
-  carryOutLimitSeconds: 3_600,
+  executionLimitSeconds: 3_600,
 };
 
 let model: ScriptedModel;
@@ -54,7 +54,7 @@ const workflowOf = (messageId: string) => worker.client.workflow.getHandle(wakeW
  */
 async function reconcile(
   messageId: string,
-  { client = worker.client, strayGraceSeconds = 3_600 }: { client?: Client; strayGraceSeconds?: number } = {},
+  { client = worker.client, orphanGraceSeconds = 3_600 }: { client?: Client; orphanGraceSeconds?: number } = {},
 ): Promise<ReconcilePass> {
   await world.db.$executeRaw`
     UPDATE wakes SET due_at = clock_timestamp() + CASE WHEN message_id = ${messageId} THEN '-1 second' ELSE '1 hour' END::interval`;
@@ -65,7 +65,7 @@ async function reconcile(
     client,
     taskQueue: worker.taskQueue,
     timeLimitMs: 30_000,
-    times: { ...TIMES, strayGraceSeconds },
+    times: { ...TIMES, orphanGraceSeconds },
     onAction: () => undefined,
   });
 }
@@ -98,9 +98,9 @@ async function expectLost(messageId: string): Promise<void> {
 
 test('a workflow terminated during its model call: the run is lost, and the answer is not posted', async () => {
   const { messageId, run } = await runInModelCall('@scribe a long question');
-  expect(await reconcile(messageId)).toMatchObject({ looked: 1, acted: 0 });
+  expect(await reconcile(messageId)).toMatchObject({ checked: 1, acted: 0 });
   await workflowOf(messageId).terminate();
-  expect(await reconcile(messageId)).toMatchObject({ looked: 1, acted: 1 });
+  expect(await reconcile(messageId)).toMatchObject({ checked: 1, acted: 1 });
   await expectLost(messageId);
   // Its attempt hears of it by its heartbeat.
   await until('the request to be given up', async () => model.requests[0]?.aborted);
@@ -110,7 +110,7 @@ test('a workflow terminated during its model call: the run is lost, and the answ
 
 test('a workflow terminated before its claim: one reconciler of five takes the claim, and the wake is lost', async () => {
   const messageId = await startUnclaimed('@scribe before the claim');
-  expect(await reconcile(messageId)).toMatchObject({ looked: 1, acted: 0 });
+  expect(await reconcile(messageId)).toMatchObject({ checked: 1, acted: 0 });
   await workflowOf(messageId).terminate();
   await Promise.all(Array.from({ length: 5 }, () => reconcile(messageId)));
   const claim = await world.db.agentRunLock.findFirstOrThrow({ where: { messageId } });
@@ -131,7 +131,7 @@ test('a workflow open for too long without a claim: the wake is lost, and the wo
 test('a run open long past its limit is lost, and its workflow is terminated', async () => {
   const { messageId, run } = await runInModelCall('@scribe for ever');
   await world.db.$executeRaw`UPDATE runs SET claimed_at = claimed_at - interval '1 hour' WHERE id = ${run.id}`;
-  expect(await reconcile(messageId)).toMatchObject({ looked: 1, acted: 1 });
+  expect(await reconcile(messageId)).toMatchObject({ checked: 1, acted: 1 });
   expect((await workflowOf(messageId).describe()).status.name).toBe('TERMINATED');
   await expectLost(messageId);
   await until('the request to be given up', async () => model.requests[0]?.aborted);
@@ -147,7 +147,7 @@ test('an execution that waits for a retry of a run closed elsewhere is told to l
   expect(await closeAsLost(world.db, run.id)).toBe(true);
   const ended = workflowOf(messageId).result();
   // Listings are behind by a moment.
-  await until('the stray to be found', async () => (await reconcile(messageId, { strayGraceSeconds: 0 })).acted > 0);
+  await until('the stray to be found', async () => (await reconcile(messageId, { orphanGraceSeconds: 0 })).acted > 0);
   expect(await ended).toEqual({ result: 'ended', run: run.id, ending: 'lost' });
   expect(model.requests).toHaveLength(1);
   await expectLost(messageId);

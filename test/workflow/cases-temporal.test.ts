@@ -251,14 +251,14 @@ test('an execution that does not get to what it was told is not told again by ev
       client: worker.client,
       taskQueue,
       timeLimitMs: 30_000,
-      times: { ...RECONCILER_TIMES, strayGraceSeconds: 0 },
+      times: { ...RECONCILER_TIMES, orphanGraceSeconds: 0 },
       onAction: (action) => void told.push(action),
     });
   // Until it is listed: visibility comes a moment after the start.
   await until('it to be told', async () => (await pass()) && told.length > 0);
   await Promise.all([pass(), pass(), pass()]);
   await pass();
-  expect(told).toEqual(['stray execution is told to look again']);
+  expect(told).toEqual(['orphaned execution is signalled']);
   const { events } = await handle.fetchHistory();
   expect((events ?? []).filter((event) => event.workflowExecutionSignaledEventAttributes)).toHaveLength(1);
 });

@@ -51,7 +51,7 @@ test('a run that replies is counted once at each of its stations, with the token
   expect(await valueOf('durable_room_model_tokens_total{protocol="openai_compatible",direction="output"}')).toBe(
     Number(used?.outputTokens),
   );
-  expect(await valueOf('durable_room_standing{what="runs_open"}')).toBe(0);
+  expect(await valueOf('durable_room_backlog{what="runs_open"}')).toBe(0);
 });
 
 test('a second execution is a refused claim, and an attempt that comes after the ending is a fenced one', async () => {
@@ -68,7 +68,7 @@ test('a second execution is a refused claim, and an attempt that comes after the
   model.script(held);
   const { messageId } = await world.post('@scribe a long one');
   await model.waitForRequests(2);
-  expect(await valueOf('durable_room_standing{what="runs_open"}')).toBe(1);
+  expect(await valueOf('durable_room_backlog{what="runs_open"}')).toBe(1);
   expect(await valueOf('durable_room_oldest_seconds{what="runs_open"}')).toBeGreaterThan(0);
   const run = await world.db.run.findFirstOrThrow({ where: { messageId } });
   await closeAsLost(world.db, run.id);
@@ -86,7 +86,8 @@ test('wakes that will not run are counted by reason, wherever that was found', a
   expect(await valueOf(paused)).toBe(1);
   // As if the gate had shut after the wake was written: the dispatcher finds it.
   await world.db.wake.updateMany({ where: { state: 'suppressed' }, data: { state: 'pending', reason: null } });
-  await until('the dispatcher to suppress it', async () => (await valueOf(paused)) === 2);
+  await service.waitForPass('dispatcher');
+  expect(await valueOf(paused)).toBe(2);
   await world.db.agent.update({ ...agent, data: { pausedAt: null } });
 });
 

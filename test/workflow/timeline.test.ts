@@ -17,7 +17,7 @@ import { closedRun, startTestWorker, temporalAddress, until, type TestWorker } f
 import { answer, startScriptedModel, type ScriptedModel } from '../support/scripted-model-server';
 import { COMPILED } from '../support/compiled';
 
-const EXPLAIN = join(COMPILED, 'worker', 'cli', 'explain', 'main.js');
+const CLI = join(COMPILED, 'worker', 'cli', 'main.js');
 const execute = promisify(execFile);
 
 /** Every kind of step, with a word in each that no timeline may show. */
@@ -89,7 +89,7 @@ async function run(by = worker): Promise<{ id: string; workflowId: string }> {
 const message = (): object => ({ type: 'message', text: '@scribe canary question' });
 const timeline = (runId: string): Promise<Json> =>
   expectStatus(200, room.larkspur.member.get(`/v1/runs/${runId}/timeline`));
-const saysOf = (body: Json): string[] => body.data.map((entry: Json) => entry.says);
+const saysOf = (body: Json): string[] => body.data.map((entry: Json) => entry.message);
 
 test('a run that did everything: one list in time order of wake, claim, request, steps, room events and history', async () => {
   model.script(EVERYTHING);
@@ -198,7 +198,7 @@ test('the same ledger where Temporal has forgotten the run, does not answer, or 
     return seen.history.state !== 'unreachable' && seen;
   });
   expect(forgotten).toMatchObject({ history: { state: 'forgotten' }, data: ledger, ending: 'replied' });
-  expect(forgotten.history.says).toMatch(/from the ledger alone/);
+  expect(forgotten.history.message).toMatch(/from the ledger alone/);
   await elsewhere.close();
 });
 
@@ -227,7 +227,7 @@ async function explain(...args: string[]): Promise<{ code: number; stdout: strin
     DATA_FOLDER: join(folder, 'none'),
   };
   try {
-    return { code: 0, ...(await execute(process.execPath, [EXPLAIN, ...args], { env })) };
+    return { code: 0, ...(await execute(process.execPath, [CLI, 'explain', ...args], { env })) };
   } catch (error) {
     const { code, stdout, stderr } = error as { code: number; stdout: string; stderr: string };
     return { code, stdout, stderr };

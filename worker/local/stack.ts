@@ -15,8 +15,8 @@ import { namesTemporal, withoutTemporal } from '../cli/tool-environment';
 const READY_MS = 30_000;
 const STOP_MS = 20_000;
 
-const API_MAIN = join(__dirname, '..', 'api', 'main.js');
-const WORKER_MAIN = join(__dirname, 'main.js');
+const API_MAIN = join(__dirname, '..', '..', 'api', 'main.js');
+const WORKER_MAIN = join(__dirname, '..', 'main.js');
 
 export interface StackOptions {
   /** Where the embedded services keep their data, and the secrets that were made for them. */

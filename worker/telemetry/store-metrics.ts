@@ -1,33 +1,33 @@
-// What the store wrote and what stands in the database, as Prometheus metrics. For every process that has a /metrics.
-// No ids, names or texts are labels: a label's values are closed sets, so their number has a bound.
+// Prometheus metrics of what the store wrote and of the backlog in the database, for every process that serves /metrics.
+// Labels hold no ids, names or texts: their values are closed sets, so the number of series is bounded.
 
 import { Counter, Gauge, Registry } from 'prom-client';
 import { OBSERVATIONS, type Observation } from '../../prisma/store/rooms/observations';
-import { loadStanding } from '../../prisma/store/reports/backlog';
+import { loadBacklog } from '../../prisma/store/reports/backlog';
 import type { Database } from '../../prisma/store/db/database';
 
-/** Counts what this process's store writes from here on. Returns what stops it. */
+/** Counts what the store of this process writes from now on. Returns a function that stops the counting. */
 export function countStore(registry: Registry): () => void {
   const registers = [registry];
   const wakes = new Counter({
     name: 'durable_room_wakes_caused_total',
-    help: 'Wakes caused by what was written: pending, or suppressed with the reason. Suppressed at delivery counts again.',
+    help: 'Wakes that this process wrote: pending, or suppressed with the reason. A wake that is suppressed at its delivery is counted a second time.',
     labelNames: ['state', 'reason'],
     registers,
   });
   const endings = new Counter({
     name: 'durable_room_runs_ended_total',
-    help: 'Runs closed by this process, by ending.',
+    help: 'Runs that this process closed, by ending.',
     labelNames: ['ending'],
     registers,
   });
   const events = new Counter({
     name: 'durable_room_room_events_total',
-    help: 'Room events appended by this process, by type.',
+    help: 'Room events that this process appended, by type.',
     labelNames: ['type'],
     registers,
   });
-  const hear = (message: unknown): void => {
+  const record = (message: unknown): void => {
     const observation = message as Observation;
     switch (observation.kind) {
       case 'room_event':
@@ -40,28 +40,28 @@ export function countStore(registry: Registry): () => void {
         return wakes.inc({ state: 'suppressed', reason: observation.reason });
     }
   };
-  OBSERVATIONS.subscribe(hear);
+  OBSERVATIONS.subscribe(record);
   return () => {
-    OBSERVATIONS.unsubscribe(hear);
+    OBSERVATIONS.unsubscribe(record);
   };
 }
 
-/** What stands in the database at each scrape. Every process that has these says the same: take the max, not the sum. */
-export function gaugeStanding(registry: Registry, db: Database): void {
+/** Reads the backlog in the database at each scrape. Every process reports the same values: take the maximum, not the sum. */
+export function gaugeBacklog(registry: Registry, db: Database): void {
   const count = new Gauge({
-    name: 'durable_room_standing',
-    help: 'Rows that wait for something: pending and delivered wakes, open runs.',
+    name: 'durable_room_backlog',
+    help: 'Rows that wait, by kind: pending and delivered wakes, open runs, held actions that wait for a decision.',
     labelNames: ['what'],
     registers: [registry],
     async collect() {
-      const standing = await loadStanding(db);
-      for (const [what, n] of Object.entries(standing.counts)) count.set({ what }, n);
-      for (const [what, seconds] of Object.entries(standing.oldestSeconds)) oldest.set({ what }, seconds);
+      const backlog = await loadBacklog(db);
+      for (const [what, n] of Object.entries(backlog.counts)) count.set({ what }, n);
+      for (const [what, seconds] of Object.entries(backlog.oldestSeconds)) oldest.set({ what }, seconds);
     },
   });
   const oldest = new Gauge({
     name: 'durable_room_oldest_seconds',
-    help: 'Age of the oldest of those, 0 where there is none.',
+    help: 'Age in seconds of the oldest row of each kind in durable_room_backlog; 0 if there is none.',
     labelNames: ['what'],
     registers: [registry],
   });

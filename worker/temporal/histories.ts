@@ -8,7 +8,7 @@ import type { TimelineEntry } from '../../prisma/store/runs/timeline';
 import { openLazily } from './connection';
 import { loadedConverter } from './data-converter';
 import { explainTemporalFailure } from './failure';
-import { historyEntries, sayFailure, timeOf } from './history-entries';
+import { historyEntries, describeFailure, timeOf } from './history-entries';
 import type { TemporalSettings } from './settings';
 
 /** A person waits for the answer, and the ledger alone is an answer too. */
@@ -84,14 +84,14 @@ function within<T>(connection: Connection, work: () => Promise<T>): Promise<T> {
 /** Attempts that are under way or waited for: a history gets them only when they end. */
 function pendingAttempts({ raw }: WorkflowExecutionDescription): TimelineEntry[] {
   return (raw.pendingActivities ?? []).map((pending) => {
-    const before = pending.lastFailure ? `; the last one: ${sayFailure(pending.lastFailure)}` : '';
+    const before = pending.lastFailure ? `; the last one: ${describeFailure(pending.lastFailure)}` : '';
     const activity = pending.activityType?.name ?? 'an activity';
     const attempt = pending.attempt ?? 1;
     return {
       at: timeOf(pending.lastStartedTime ?? pending.scheduledTime),
       source: 'temporal',
       kind: 'attempt',
-      says: `${activity}: attempt ${attempt} is not over yet${before}`,
+      message: `${activity}: attempt ${attempt} is not over yet${before}`,
       facts: { activity, attempt },
     };
   });
@@ -105,9 +105,9 @@ async function otherExecutions(client: Client, { workflowId, temporalRunId }: Ex
     if (other.runId === temporalRunId) continue;
     const common = { source: 'temporal', kind: 'execution' } as const;
     const facts = { temporal_run: other.runId, ended: 0 };
-    entries.push({ ...common, at: other.startTime, says: `another execution, ${other.runId}, is started`, facts });
+    entries.push({ ...common, at: other.startTime, message: `another execution, ${other.runId}, is started`, facts });
     const status = other.status.name.toLowerCase();
-    const ended = { ...common, says: `${other.runId} ends: ${status}`, facts: { ...facts, ended: 1 } };
+    const ended = { ...common, message: `${other.runId} ends: ${status}`, facts: { ...facts, ended: 1 } };
     if (other.closeTime) entries.push({ ...ended, at: other.closeTime });
     if (entries.length >= 2 * COPIES) break;
   }

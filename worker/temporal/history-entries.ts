@@ -18,13 +18,13 @@ export async function historyEntries(converter: LoadedDataConverter, history: Hi
   for (const event of events) {
     const scheduled = event.activityTaskScheduledEventAttributes;
     if (scheduled) activities.set(idOf(event.eventId), await activityName(converter, event));
-    const says = await sayEvent(converter, event, (id) => activities.get(idOf(id)) ?? 'an activity');
-    if (says === null) continue;
+    const message = await describeEvent(converter, event, (id) => activities.get(idOf(id)) ?? 'an activity');
+    if (message === null) continue;
     entries.push({
       at: timeOf(event.eventTime),
       source: 'temporal',
       kind: 'history_event',
-      says,
+      message,
       facts: { event: Number(event.eventId ?? 0), type: eventType(event), ...activityFact(event) },
     });
   }
@@ -45,7 +45,7 @@ function activityFact(event: Event): { activity_event?: number } {
   return scheduledEventId ? { activity_event: Number(scheduledEventId) } : {};
 }
 
-async function sayEvent(
+async function describeEvent(
   converter: LoadedDataConverter,
   event: Event,
   activity: (scheduledEventId: Event['eventId']) => string,
@@ -64,27 +64,27 @@ async function sayEvent(
       return `${activity(event.eventId)} is scheduled`;
     case 'activityTaskStarted': {
       const started = event.activityTaskStartedEventAttributes;
-      const before = started?.lastFailure ? `; the one before: ${sayFailure(started.lastFailure)}` : '';
+      const before = started?.lastFailure ? `; the one before: ${describeFailure(started.lastFailure)}` : '';
       return `${on(started)}: attempt ${started?.attempt ?? 1} is with a worker${before}`;
     }
     case 'activityTaskCompleted': {
       const completed = event.activityTaskCompletedEventAttributes;
-      return `${on(completed)} answers${await sayResult(converter, completed?.result?.payloads)}`;
+      return `${on(completed)} answers${await describeResult(converter, completed?.result?.payloads)}`;
     }
     case 'activityTaskFailed': {
       const failed = event.activityTaskFailedEventAttributes;
-      return `${on(failed)} fails: ${sayFailure(failed?.failure)}`;
+      return `${on(failed)} fails: ${describeFailure(failed?.failure)}`;
     }
     case 'activityTaskTimedOut': {
       const timedOut = event.activityTaskTimedOutEventAttributes;
-      return `${on(timedOut)} is given up: ${sayFailure(timedOut?.failure)}`;
+      return `${on(timedOut)} is given up: ${describeFailure(timedOut?.failure)}`;
     }
     case 'activityTaskCancelRequested':
       return `${on(event.activityTaskCancelRequestedEventAttributes)} is asked to stop`;
     case 'activityTaskCanceled':
       return `${on(event.activityTaskCanceledEventAttributes)} has stopped`;
     case 'workflowTaskFailed':
-      return `a workflow task fails: ${sayFailure(event.workflowTaskFailedEventAttributes?.failure)}`;
+      return `a workflow task fails: ${describeFailure(event.workflowTaskFailedEventAttributes?.failure)}`;
     case 'workflowTaskTimedOut':
       return 'a workflow task is given up: its worker did not answer in time';
     case 'workflowExecutionSignaled':
@@ -93,10 +93,10 @@ async function sayEvent(
       return 'the workflow is asked to cancel';
     case 'workflowExecutionCompleted': {
       const result = event.workflowExecutionCompletedEventAttributes?.result?.payloads;
-      return `workflow execution is completed${await sayResult(converter, result)}`;
+      return `workflow execution is completed${await describeResult(converter, result)}`;
     }
     case 'workflowExecutionFailed':
-      return `workflow execution fails: ${sayFailure(event.workflowExecutionFailedEventAttributes?.failure)}`;
+      return `workflow execution fails: ${describeFailure(event.workflowExecutionFailedEventAttributes?.failure)}`;
     case 'workflowExecutionTerminated':
       return 'workflow execution is terminated';
     default:
@@ -115,7 +115,7 @@ async function activityName(converter: LoadedDataConverter, event: Event): Promi
 }
 
 /** What a result says of itself: words of closed sets and ids, whatever else a later version puts beside them. */
-async function sayResult(converter: LoadedDataConverter, payloads: Payloads): Promise<string> {
+async function describeResult(converter: LoadedDataConverter, payloads: Payloads): Promise<string> {
   const [result] = await decodeArrayFromPayloads(converter, payloads).catch(() => ['unreadable']);
   if (result === 'unreadable') return ' (its payload needs the data converter it was written with)';
   if (typeof result !== 'object' || result === null) return typeof result === 'string' ? `: ${result}` : '';
@@ -126,13 +126,13 @@ async function sayResult(converter: LoadedDataConverter, payloads: Payloads): Pr
 }
 
 /** Failures in our histories are made for them: a type, and words without content. */
-export function sayFailure(failure: Failure): string {
+export function describeFailure(failure: Failure): string {
   if (!failure) return 'no reason is given';
   const { cause } = failure;
   const timeout = failure.timeoutFailureInfo;
   const type = failure.applicationFailureInfo?.type;
   const own = timeout ? 'no answer within its time' : [type, failure.message].filter(Boolean).join(': ');
-  return cause ? `${own}, after ${sayFailure(cause)}` : own;
+  return cause ? `${own}, after ${describeFailure(cause)}` : own;
 }
 
 function eventType(event: Event): string {

@@ -40,18 +40,18 @@ export async function loadTimeline(
       state: settled.state,
       ending: settled.ending,
       code: settled.code,
-      history: { state: reading.state, says: sayReading(reading) },
+      history: { state: reading.state, message: describeReading(reading) },
       not_done: stepsNotDone(settled),
       data: entries.map(entryResource),
     },
   };
 }
 
-function entryResource({ at, source, kind, says, facts }: TimelineEntry): Record<string, unknown> {
-  return { at: at.toISOString(), source, kind, says, facts };
+function entryResource({ at, source, kind, message, facts }: TimelineEntry): Record<string, unknown> {
+  return { at: at.toISOString(), source, kind, message, facts };
 }
 
-function sayReading(reading: HistoryReading): string {
+function describeReading(reading: HistoryReading): string {
   switch (reading.state) {
     case 'read':
       return `Temporal's history is part of this: ${reading.events} events, less the workflow tasks that went well`;

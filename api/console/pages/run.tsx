@@ -131,7 +131,7 @@ function TimelineSection({ timeline }: { timeline: Timeline }) {
     <section aria-labelledby="timeline-title">
       <h2 id="timeline-title">Timeline</h2>
       <p class="hint">
-        {timeline.history.says.charAt(0).toUpperCase() + timeline.history.says.slice(1)}. Long gaps are drawn shorter.
+        {timeline.history.message.charAt(0).toUpperCase() + timeline.history.message.slice(1)}. Long gaps are drawn shorter.
       </p>
       <LanesPicture timeline={timeline} />
       {timeline.not_done.length > 0 && (
@@ -154,7 +154,7 @@ function TimelineSection({ timeline }: { timeline: Timeline }) {
             </td>
             <td class="number">{elapsed(Date.parse(entry.at) - Date.parse(first ?? entry.at))}</td>
             <td>{laneOf(entry)}</td>
-            <td>{entry.says}</td>
+            <td>{entry.message}</td>
             <td>{entry.source}</td>
           </tr>
         ))}

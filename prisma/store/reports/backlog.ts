@@ -1,15 +1,15 @@
-// What waits in the database, and for how long. Read by the metrics of each process; each line is one partial index.
+// The backlog: how many rows wait in the database, and for how long. The metrics of each process read it.
 
 import type { Database } from '../db/database';
 import { inStatement } from '../db/sql-errors';
 
-export interface Standing {
+export interface Backlog {
   readonly counts: Readonly<Record<string, number>>;
   readonly oldestSeconds: Readonly<Record<string, number>>;
 }
 
-/** One statement, by partial indexes: what is over is not read, however much of it there is. */
-export async function loadStanding(db: Database): Promise<Standing> {
+/** One statement. Each line reads one partial index, so finished rows cost nothing. */
+export async function loadBacklog(db: Database): Promise<Backlog> {
   const rows = await inStatement(
     db.$queryRaw<{ what: string; n: number; seconds: number }[]>`
       SELECT what, n::int, greatest(coalesce(extract(epoch FROM clock_ms() - since), 0), 0)::float8 AS seconds FROM (
@@ -17,7 +17,7 @@ export async function loadStanding(db: Database): Promise<Standing> {
         UNION ALL SELECT 'wakes_delivered', count(*), min(delivered_at) FROM wakes WHERE state = 'delivered'
         UNION ALL SELECT 'runs_open', count(*), min(claimed_at) FROM runs WHERE state = 'open'
         UNION ALL SELECT 'held_actions', count(*), min(opened_at) FROM held_actions WHERE state = 'held'
-      ) AS standing`,
+      ) AS backlog`,
   );
   return {
     counts: Object.fromEntries(rows.map(({ what, n }) => [what, n])),

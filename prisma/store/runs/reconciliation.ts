@@ -43,7 +43,7 @@ export async function takeDueRuns(
  * The run of one that closed is leased to this caller for `leaseSeconds`: an execution that has not got to what it was
  * told is not told again by every pass of every reconciler, which would keep a busy cluster from ever catching up.
  */
-export async function takeStrays(
+export async function leaseOrphans(
   db: Database,
   executions: readonly { workflowId: string; temporalRunId: string }[],
   graceSeconds: number,
@@ -87,7 +87,7 @@ export async function findOpenRunsOf(
 }
 
 /** Of these executions, those whose run Postgres does not hold: it was restored from before their claim. */
-export async function findRunless(
+export async function findExecutionsWithoutRun(
   db: Database,
   executions: readonly { workflowId: string; temporalRunId: string }[],
 ): Promise<{ workflowId: string; temporalRunId: string }[]> {

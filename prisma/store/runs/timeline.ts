@@ -31,7 +31,7 @@ export interface TimelineEntry {
   readonly source: TimelineSource;
   readonly kind: TimelineKind;
   /** One line for a person. */
-  readonly says: string;
+  readonly message: string;
   /** The same for a program. */
   readonly facts: Readonly<Record<string, string | number | null>>;
 }
@@ -105,18 +105,18 @@ async function wakeEntries(reader: Reader, run: TimelineRun): Promise<TimelineEn
     [wake.deliveredAt, 'delivered', 'wake is delivered: its gates were open, and its allowance is spent'],
     [wake.startedAt, 'started', `Temporal has the start of ${run.workflowId}`],
   ];
-  return moments.flatMap(([at, state, says]) =>
-    at === null ? [] : [{ at, source: 'ledger', kind: 'wake', says, facts: { ...facts, state } }],
+  return moments.flatMap(([at, state, message]) =>
+    at === null ? [] : [{ at, source: 'ledger', kind: 'wake', message, facts: { ...facts, state } }],
   );
 }
 
 function claimEntries(_: Reader, run: TimelineRun): TimelineEntry[] {
   const { temporalRunId, claimedAt: at } = run;
-  const says =
+  const message =
     temporalRunId === null
       ? 'the reconciler takes the claim, so that nobody ever can: no workflow is left to do it'
       : `claim is granted, once and for good, to Temporal run ${temporalRunId}`;
-  return [{ at, source: 'ledger', kind: 'claim', says, facts: { run: run.id, temporal_run: temporalRunId } }];
+  return [{ at, source: 'ledger', kind: 'claim', message, facts: { run: run.id, temporal_run: temporalRunId } }];
 }
 
 function requestEntries(_: Reader, run: TimelineRun): TimelineEntry[] {
@@ -126,7 +126,7 @@ function requestEntries(_: Reader, run: TimelineRun): TimelineEntry[] {
     const sent: TimelineEntry = {
       ...common,
       at: request.claimedAt,
-      says: `model request ${number} is claimed, then sent`,
+      message: `model request ${number} is claimed, then sent`,
       facts: { request: number, outcome: 'in_flight' },
     };
     if (request.endedAt === null) return [sent];
@@ -134,8 +134,8 @@ function requestEntries(_: Reader, run: TimelineRun): TimelineEntry[] {
       (part) => part !== null,
     );
     const reasons = why.length === 0 ? '' : ` (${why.join(', ')})`;
-    const says = `model request ${number} ends: ${outcome}${reasons}`;
-    return [sent, { ...common, at: request.endedAt, says, facts: { request: number, outcome, code } }];
+    const message = `model request ${number} ends: ${outcome}${reasons}`;
+    return [sent, { ...common, at: request.endedAt, message, facts: { request: number, outcome, code } }];
   });
 }
 
@@ -149,22 +149,25 @@ async function holdEntries(reader: Reader, run: TimelineRun): Promise<TimelineEn
       at: hold.openedAt,
       source,
       kind: 'hold',
-      says: `${step} is held until somebody says yes`,
+      message: `${step} is held until a person decides`,
       facts: { held, step, state: 'held' },
     };
     if (hold.state === 'held') return [opened];
     const state = decision === null ? hold.state : decision === 'approve' ? 'approved' : 'declined';
     const by = decidedByName === null ? '' : ` by ${decidedByName}`;
-    const says = `${step} is ${state}${by}`;
-    return [opened, { at: decidedAt ?? hold.changedAt, source, kind: 'decision', says, facts: { held, step, state } }];
+    const message = `${step} is ${state}${by}`;
+    return [
+      opened,
+      { at: decidedAt ?? hold.changedAt, source, kind: 'decision', message, facts: { held, step, state } },
+    ];
   });
 }
 
 function stepEntries(_: Reader, run: TimelineRun): TimelineEntry[] {
   return run.steps.map(({ stepKey: step, state, code, effectId, at }) => {
     const why = code === null ? '' : ` (${code})`;
-    const says = state === 'done' ? `${step} is done: ${effectId ?? 'nothing written'}` : `${step}: ${state}${why}`;
-    return { at, source: 'ledger', kind: 'step', says, facts: { step, state, code, effect: effectId } };
+    const message = state === 'done' ? `${step} is done: ${effectId ?? 'nothing written'}` : `${step}: ${state}${why}`;
+    return { at, source: 'ledger', kind: 'step', message, facts: { step, state, code, effect: effectId } };
   });
 }
 
@@ -193,7 +196,7 @@ async function roomEntries(reader: Reader, run: TimelineRun): Promise<TimelineEn
     at,
     source: 'room',
     kind: 'room_event',
-    says: `room event ${seq}: ${type} ${subjectId}`,
+    message: `room event ${seq}: ${type} ${subjectId}`,
     facts: { seq: Number(seq), event: id, type, subject: subjectId },
   }));
 }
@@ -203,6 +206,6 @@ function endings(_: Reader, run: TimelineRun): TimelineEntry[] {
   if (at === null) return [];
   const why = code === null ? '' : ` (${code})`;
   const who = run.cancelledBy === null ? '' : `, by ${run.cancelledBy}`;
-  const says = `run is closed: ${ending}${why}${who}; no late attempt can write any more`;
-  return [{ at, source: 'ledger', kind: 'ending', says, facts: { run: run.id, ending, code } }];
+  const message = `run is closed: ${ending}${why}${who}; no late attempt can write any more`;
+  return [{ at, source: 'ledger', kind: 'ending', message, facts: { run: run.id, ending, code } }];
 }

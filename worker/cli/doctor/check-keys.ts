@@ -1,4 +1,4 @@
-// Looks at the master keys and at what is sealed under them. Names keys by their ids, and never shows one.
+// Checks the master keys and the model keys that are sealed under them. Shows the ids of keys, never a key.
 
 import { createSecretBox, parseMasterKeys, SecretBoxError, type SecretBox } from '../../../workflows/policy/secret-box';
 import { listStoredModelKeys, type StoredModelKey } from '../../../prisma/store/reports/inspection';
@@ -8,28 +8,28 @@ import type { Finding } from './findings';
 
 const area = 'master keys';
 
-/** The box that these master keys make, or why there is none. */
+/** The secret box of the configured master keys, or a finding that explains why there is none. */
 export function openSecretBox(env: Environment): { box: SecretBox | null; finding: Finding } {
   const check = 'usable';
   const configured = env['MASTER_KEYS'];
-  const mend = 'set MASTER_KEYS="k1:$(openssl rand -base64 32)", the same for the API and every worker';
+  const fix = 'set MASTER_KEYS="k1:$(openssl rand -base64 32)", the same for the API and every worker';
   if (!configured) {
-    return { box: null, finding: { area, check, state: 'wrong', says: 'MASTER_KEYS is not set', mend } };
+    return { box: null, finding: { area, check, state: 'wrong', message: 'MASTER_KEYS is not set', fix } };
   }
   try {
     const keys = parseMasterKeys(configured);
     const ids = keys.map((key) => key.id).join(', ');
     return {
       box: createSecretBox(keys),
-      finding: { area, check, state: 'ok', says: `${ids}; the first seals, every one opens` },
+      finding: { area, check, state: 'ok', message: `${ids}; the first seals, all of them open` },
     };
   } catch (error) {
-    const says = error instanceof SecretBoxError ? error.message : 'they can not be read';
-    return { box: null, finding: { area, check, state: 'wrong', says, mend } };
+    const message = error instanceof SecretBoxError ? error.message : 'they can not be read';
+    return { box: null, finding: { area, check, state: 'wrong', message, fix } };
   }
 }
 
-/** Whether every model key can be opened, and which a provider refuses. */
+/** Checks whether every model key can be opened, and which of them a provider refused. */
 export async function checkModelKeys(db: Database, box: SecretBox | null): Promise<Finding[]> {
   const keys = await listStoredModelKeys(db);
   return [...(box === null ? [] : [checkSeals(keys, box)]), checkRejected(keys)];
@@ -37,19 +37,20 @@ export async function checkModelKeys(db: Database, box: SecretBox | null): Promi
 
 function checkSeals(keys: readonly StoredModelKey[], box: SecretBox): Finding {
   const check = 'open every model key';
-  const closed = keys.flatMap((key) => {
-    const why = whyClosed(box, key);
-    return why === null ? [] : [`${key.id} of ${key.companyId}: ${why}`];
+  const unopened = keys.flatMap((key) => {
+    const reason = reasonUnopened(box, key);
+    return reason === null ? [] : [`${key.id} of ${key.companyId}: ${reason}`];
   });
-  if (closed.length === 0) return { area, check, state: 'ok', says: `${keys.length} of ${keys.length}` };
-  const says = [`${closed.length} of ${keys.length} can't be opened:`, ...closed].join('\n');
-  const mend =
-    'put the master key that is missing back into MASTER_KEYS, behind the first;\n' +
-    'where it is lost, an admin of the company gives the secret again: PATCH /v1/model-keys/{model_key} {"key": "…"}';
-  return { area, check, state: 'wrong', says, mend };
+  if (unopened.length === 0) return { area, check, state: 'ok', message: `${keys.length} of ${keys.length}` };
+  const message = [`${unopened.length} of ${keys.length} can't be opened:`, ...unopened].join('\n');
+  const fix =
+    'add the missing master key to MASTER_KEYS again, after the first;\n' +
+    'if it is lost, an admin of the company sets the secret again: PATCH /v1/model-keys/{model_key} {"key": "…"}';
+  return { area, check, state: 'wrong', message, fix };
 }
 
-function whyClosed(box: SecretBox, key: StoredModelKey): string | null {
+/** Why the key can't be opened; null if it can. */
+function reasonUnopened(box: SecretBox, key: StoredModelKey): string | null {
   try {
     box.open(key.sealedSecret, key.binding);
     return null;
@@ -67,15 +68,15 @@ function keyIdOf(box: SecretBox, key: StoredModelKey): string {
   }
 }
 
-/** A company's own affair: its agents' wakes are suppressed until it acts, and nobody else is the worse for it. */
+/** Only a note: the wakes of the company's own agents are suppressed until it replaces the key; no other company is affected. */
 function checkRejected(keys: readonly StoredModelKey[]): Finding {
   const rejected = keys.filter((key) => key.rejected);
   const common = { area: 'model keys', check: 'accepted by their providers' } as const;
-  if (rejected.length === 0) return { ...common, state: 'ok', says: `none of ${keys.length} was refused` };
-  const says = [
-    `${rejected.length} of ${keys.length} were refused, and wake nobody:`,
+  if (rejected.length === 0) return { ...common, state: 'ok', message: `none of ${keys.length} was refused` };
+  const message = [
+    `${rejected.length} of ${keys.length} were refused; the agents that use them are not woken:`,
     ...rejected.map((key) => `${key.id} of ${key.companyId}`),
   ].join('\n');
-  const mend = 'an admin of the company gives another secret: PATCH /v1/model-keys/{model_key} {"key": "…"}';
-  return { ...common, state: 'note', says, mend };
+  const fix = 'an admin of the company sets another secret: PATCH /v1/model-keys/{model_key} {"key": "…"}';
+  return { ...common, state: 'note', message, fix };
 }

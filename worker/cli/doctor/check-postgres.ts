@@ -1,4 +1,4 @@
-// Looks at Postgres: reachable, new enough, migrated, and its clock.
+// Checks Postgres: reachable, new enough, migrated, and its clock.
 
 import { connectDatabase, type Database } from '../../../prisma/client';
 import { DatabaseUnavailable } from '../../../prisma/database-url';
@@ -9,17 +9,17 @@ import type { Finding } from './findings';
 
 const area = 'postgres';
 
-/** Times in the ledger are Postgres's, those of a history are Temporal's and a worker's: further apart they mislead. */
+/** The ledger holds times of Postgres, a history holds times of Temporal and of workers: a larger difference misleads. */
 const CLOCK_MS = 2_000;
 
-/** Connects, or says why not. */
+/** Connects to the database, or returns a finding that explains the failure. */
 export async function openDatabase(env: Environment): Promise<{ database: Database | null; finding: Finding }> {
   const check = 'reachable';
   const url = env['DATABASE_URL'];
   if (!url) {
-    const says = 'DATABASE_URL is not set, and no embedded PostgreSQL is running here';
-    const mend = 'set DATABASE_URL=postgres://user:password@host:5432/database, or run: npm start';
-    return { database: null, finding: { area, check, state: 'wrong', says, mend } };
+    const message = 'DATABASE_URL is not set, and no embedded PostgreSQL is running here';
+    const fix = 'set DATABASE_URL=postgres://user:password@host:5432/database, or run: npm start';
+    return { database: null, finding: { area, check, state: 'wrong', message, fix } };
   }
   try {
     const database = await connectDatabase(url, {
@@ -29,40 +29,40 @@ export async function openDatabase(env: Environment): Promise<{ database: Databa
       transactionTimeoutMs: 10_000,
       applicationName: 'durable-room doctor',
     });
-    return { database, finding: { area, check, state: 'ok', says: 'connected' } };
+    return { database, finding: { area, check, state: 'ok', message: 'connected' } };
   } catch (error) {
-    const says = error instanceof DatabaseUnavailable ? error.message : 'it can not be reached';
-    const mend = 'check DATABASE_URL, and that the server listens there for this user';
-    return { database: null, finding: { area, check, state: 'wrong', says, mend } };
+    const message = error instanceof DatabaseUnavailable ? error.message : 'it can not be reached';
+    const fix = 'check DATABASE_URL, and that the server listens there for this user';
+    return { database: null, finding: { area, check, state: 'wrong', message, fix } };
   }
 }
 
 export async function checkPostgres(db: Database): Promise<Finding[]> {
   const before = Date.now();
   const { version, now } = await readServerFacts(db);
-  // Read between these two moments, so right is anything between them.
+  // The server read its clock between `before` and `after`, so any time between them is correct.
   const after = Date.now();
   const apartMs = Math.max(before - now.getTime(), now.getTime() - after, 0);
   const missing = await findMissingMigrations(db);
   return [
-    { area, check: 'version', state: 'ok', says: `PostgreSQL ${version}` },
+    { area, check: 'version', state: 'ok', message: `PostgreSQL ${version}` },
     missing === 0
-      ? { area, check: 'migrations', state: 'ok', says: 'all are applied' }
+      ? { area, check: 'migrations', state: 'ok', message: 'all are applied' }
       : {
           area,
           check: 'migrations',
           state: 'wrong',
-          says: `${missing} of this code's migrations are missing`,
-          mend: 'npm run migrate',
+          message: `${missing} of this code's migrations are missing`,
+          fix: 'npm run migrate',
         },
     apartMs <= CLOCK_MS
-      ? { area, check: 'clock', state: 'ok', says: `at most ${apartMs} ms from this machine's` }
+      ? { area, check: 'clock', state: 'ok', message: `at most ${apartMs} ms from this machine's` }
       : {
           area,
           check: 'clock',
           state: 'wrong',
-          says: `${(apartMs / 1_000).toFixed(1)} s from this machine's`,
-          mend: 'on the machine whose clock is wrong: timedatectl set-ntp true',
+          message: `${(apartMs / 1_000).toFixed(1)} s from this machine's`,
+          fix: 'on the machine whose clock is wrong: timedatectl set-ntp true',
         },
   ];
 }

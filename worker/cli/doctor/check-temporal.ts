@@ -1,5 +1,5 @@
-// Looks at Temporal: reachable with our key and certificate, the namespace, how long it keeps histories, and the search
-// attributes of a run, which it installs when asked.
+// Checks Temporal: reachable with our key and certificate, the namespace, its retention, and the search attributes of a run,
+// which it installs on request.
 
 import type { Connection } from '@temporalio/client';
 import { openConnection } from '../../temporal/connection';
@@ -16,11 +16,11 @@ import type { Finding } from './findings';
 
 const area = 'temporal';
 
-/** A wake that nobody claims is given up after a day, and until then its workflow is looked up. */
+/** The reconciler looks for the workflow of an unclaimed wake for a day, so histories must be kept that long. */
 const RETENTION_SECONDS = 24 * 60 * 60;
-/** A server may take a moment to show what was added to it. */
+/** A server may list a new search attribute only after a moment. */
 const INSTALLED_WITHIN_MS = 15_000;
-const LOOK_AGAIN_MS = 250;
+const RECHECK_MS = 250;
 
 export async function checkTemporal(env: Environment, options: { install: boolean }): Promise<Finding[]> {
   return [...(await checkServer(env, options)), await checkConverter(env)];
@@ -30,16 +30,16 @@ async function checkServer(env: Environment, { install }: { install: boolean }):
   const check = 'reachable';
   try {
     if (!namesTemporal(env)) {
-      const says = 'no TEMPORAL_ADDRESS and no profile is set, and no embedded Temporal server is running here';
-      return [{ area, check, state: 'wrong', says, mend: 'set TEMPORAL_ADDRESS=host:7233, or run: npm start' }];
+      const message = 'no TEMPORAL_ADDRESS and no profile is set, and no embedded Temporal server is running here';
+      return [{ area, check, state: 'wrong', message, fix: 'set TEMPORAL_ADDRESS=host:7233, or run: npm start' }];
     }
     const settings = readTemporalSettings(env);
     const connection = await openConnection(settings);
     try {
       const how = [settings.hasTls ? 'TLS' : 'no TLS', settings.hasApiKey ? 'an API key' : 'no API key'].join(', ');
-      const says = `connected to ${settings.address}, with ${how}; it has the namespace "${settings.namespace}"`;
+      const message = `connected to ${settings.address}, with ${how}; the namespace "${settings.namespace}" exists`;
       return [
-        { area, check, state: 'ok', says },
+        { area, check, state: 'ok', message },
         await checkRetention(connection, settings),
         await checkSearchAttributes(connection, settings, install),
       ];
@@ -47,8 +47,8 @@ async function checkServer(env: Environment, { install }: { install: boolean }):
       await connection.close();
     }
   } catch (error) {
-    const says = error instanceof TemporalUnavailable ? error.message : 'it can not be used';
-    return [{ area, check, state: 'wrong', says, mend: 'check TEMPORAL_ADDRESS and what else names the server' }];
+    const message = error instanceof TemporalUnavailable ? error.message : 'it can not be used';
+    return [{ area, check, state: 'wrong', message, fix: 'check TEMPORAL_ADDRESS and the other TEMPORAL_ variables' }];
   }
 }
 
@@ -57,12 +57,12 @@ async function checkRetention(connection: Connection, settings: TemporalSettings
   const { namespace } = settings;
   const { config } = await connection.workflowService.describeNamespace({ namespace });
   const seconds = Number(config?.workflowExecutionRetentionTtl?.seconds ?? 0);
-  const kept = `histories are kept for ${sayDuration(seconds)} after their end`;
+  const kept = `histories are kept for ${formatDuration(seconds)} after their end`;
   if (seconds >= RETENTION_SECONDS) {
-    return { area, check, state: 'ok', says: `${kept}; later timelines are from the ledger alone` };
+    return { area, check, state: 'ok', message: `${kept}; after that, timelines come from the ledger alone` };
   }
-  const mend = `temporal operator namespace update --namespace ${namespace} --retention 30d`;
-  return { area, check, state: 'wrong', says: `${kept}, which is less than a day`, mend };
+  const fix = `temporal operator namespace update --namespace ${namespace} --retention 30d`;
+  return { area, check, state: 'wrong', message: `${kept}, which is less than a day`, fix };
 }
 
 async function checkSearchAttributes(
@@ -77,26 +77,26 @@ async function checkSearchAttributes(
     let found = await findMissingSearchAttributes(connection, namespace);
     for (const until = Date.now() + INSTALLED_WITHIN_MS; installed.length > 0 && found.missing.length > 0;) {
       if (Date.now() > until) break;
-      await new Promise((resolve) => setTimeout(resolve, LOOK_AGAIN_MS));
+      await new Promise((resolve) => setTimeout(resolve, RECHECK_MS));
       found = await findMissingSearchAttributes(connection, namespace);
     }
     const { missing, mistyped } = found;
     if (mistyped.length > 0) {
-      const says = `not of type Keyword: ${mistyped.join(', ')}`;
-      const mend = 'use a namespace of its own for this project, where these names are free';
-      return { area, check, state: 'wrong', says, mend };
+      const message = `not of type Keyword: ${mistyped.join(', ')}`;
+      const fix = 'use a namespace for this project alone, where these names are free';
+      return { area, check, state: 'wrong', message, fix };
     }
     if (missing.length > 0) {
       const command = searchAttributesCommand(namespace, missing);
-      const mend = `npm run doctor -- --install-search-attributes\nor: ${command}`;
-      return { area, check, state: 'wrong', says: `missing: ${missing.join(', ')}`, mend };
+      const fix = `npm run doctor -- --install-search-attributes\nor: ${command}`;
+      return { area, check, state: 'wrong', message: `missing: ${missing.join(', ')}`, fix };
     }
-    const says = installed.length === 0 ? 'all are there' : `installed: ${installed.join(', ')}`;
-    return { area, check, state: 'ok', says };
+    const message = installed.length === 0 ? 'all exist' : `installed: ${installed.join(', ')}`;
+    return { area, check, state: 'ok', message };
   } catch (error) {
-    const says = explainTemporalFailure(settings, error).message;
-    const mend = 'in Temporal Cloud, add them in its UI or with: tcld namespace search-attributes add';
-    return { area, check, state: 'wrong', says, mend };
+    const message = explainTemporalFailure(settings, error).message;
+    const fix = 'in Temporal Cloud, add them in its UI or with: tcld namespace search-attributes add';
+    return { area, check, state: 'wrong', message, fix };
   }
 }
 
@@ -104,17 +104,17 @@ async function checkConverter(env: Environment): Promise<Finding> {
   const check = 'data converter';
   try {
     const converter = await readDataConverter(env);
-    const says =
-      converter === undefined ? "the SDK's own" : `${env['TEMPORAL_DATA_CONVERTER']} gives back what it takes`;
-    return { area, check, state: 'ok', says };
+    const message =
+      converter === undefined ? "the SDK's default" : `${env['TEMPORAL_DATA_CONVERTER']} encodes and decodes a sample`;
+    return { area, check, state: 'ok', message };
   } catch (error) {
-    const says = error instanceof TemporalUnavailable ? error.message : 'it can not be loaded';
-    const mend = "point TEMPORAL_DATA_CONVERTER to a module that exports Temporal's DataConverter";
-    return { area, check, state: 'wrong', says, mend };
+    const message = error instanceof TemporalUnavailable ? error.message : 'it can not be loaded';
+    const fix = "point TEMPORAL_DATA_CONVERTER to a module that exports Temporal's DataConverter";
+    return { area, check, state: 'wrong', message, fix };
   }
 }
 
-function sayDuration(seconds: number): string {
+function formatDuration(seconds: number): string {
   const hours = seconds / 3_600;
   return hours >= 48 ? `${Math.round(hours / 24)} days` : `${Math.round(hours)} hours`;
 }

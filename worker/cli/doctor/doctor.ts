@@ -1,4 +1,4 @@
-// Everything that a deployment stands on, looked at in one go. What is down keeps nothing else from being looked at.
+// Runs all checks of a deployment. A server that is down does not stop the checks of the others.
 
 import type { Environment } from '../../temporal/settings';
 import { checkModelKeys, openSecretBox } from './check-keys';
@@ -7,11 +7,11 @@ import { checkTemporal } from './check-temporal';
 import type { Finding } from './findings';
 
 export interface DoctorOptions {
-  /** Add the search attributes of a run where the namespace lacks them. Nothing else is ever changed. */
+  /** Add the search attributes of a run that the namespace lacks. Nothing else is ever changed. */
   readonly installSearchAttributes: boolean;
 }
 
-/** Looks at everything that this environment names. Never throws for what it finds. */
+/** Checks everything that this environment names. A failed check is a finding, not an error. */
 export async function examine(env: Environment, options: DoctorOptions): Promise<Finding[]> {
   const { database, finding: reachable } = await openDatabase(env);
   const { box, finding: usable } = openSecretBox(env);

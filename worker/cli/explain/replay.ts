@@ -1,4 +1,4 @@
-// Replays a run's history against this code, and names the first difference.
+// Replays the history of a run against this code and returns the first difference.
 
 import type { DataConverter } from '@temporalio/common';
 import type { History } from '@temporalio/common/lib/proto-utils';
@@ -7,7 +7,7 @@ import { loadWorkflowBundle } from '../../bundle';
 
 export type ReplayOutcome =
   | { readonly replays: true; readonly buildId: string }
-  /** `difference` is what the SDK says of the first event that this code would not have made. */
+  /** `difference` is the SDK's message about the first event that this code would not produce. */
   | { readonly replays: false; readonly buildId: string; readonly difference: string };
 
 export async function replayHistory(
@@ -26,7 +26,7 @@ export async function replayHistory(
   }
 }
 
-/** The event named by the innermost error, without the SDK's advice around it. */
+/** The message of the innermost error, which names the event; outer errors only add the SDK's advice. */
 function differenceOf(error: unknown): string {
   let innermost = error;
   while (innermost instanceof Error && innermost.cause instanceof Error) innermost = innermost.cause;
