@@ -4,15 +4,15 @@ import { InvalidInput } from '../prisma/store/db/errors';
 import { stageMessage } from '../prisma/store/rooms/messages';
 import type { StepResult } from '../workflows/contract';
 import type { ActivityDeps } from './deps';
-import { notThisKind, takeStep, type StepInput } from './step';
+import { notThisKind, executeStep, type StepInput } from './step';
 
 /** Posts the reply, at most once for all time, one hop above the message that woke the run. */
 export function createPostReply({ db }: ActivityDeps) {
   return async (input: StepInput): Promise<StepResult> =>
-    takeStep(db, input, async ({ tx, draft, run: locked, around, action }) => {
+    executeStep(db, input, async ({ tx, draft, run: locked, runContext, action }) => {
       if (action.kind !== 'reply') throw notThisKind();
       const message = {
-        author: around.author,
+        author: runContext.author,
         text: action.text,
         mentions: [],
         hop: locked.hop,
@@ -20,7 +20,7 @@ export function createPostReply({ db }: ActivityDeps) {
         refersTo: locked.messageId,
       };
       try {
-        return { state: 'done', effectId: (await stageMessage(tx, draft, around.room, message)).messageId };
+        return { state: 'done', effectId: (await stageMessage(tx, draft, runContext.room, message)).messageId };
       } catch (error) {
         // It addresses more agents than a message may wake. Found before anything was staged.
         if (error instanceof InvalidInput) return { state: 'failed', code: 'reply_invalid' };

@@ -1,7 +1,7 @@
 // What every acting step takes, does and gives back.
 
 import { activityInfo } from '@temporalio/activity';
-import { actOnce, type StepEffect } from '../prisma/store/runs/fence';
+import { executeStepOnce, type StepEffect } from '../prisma/store/runs/fence';
 import type { Db } from '../prisma/store/db/transaction';
 import type { StepResult } from '../workflows/contract';
 import { currentExecution } from './deps';
@@ -21,8 +21,8 @@ export function notThisKind(): Error {
 const TRYING_SHARE = 0.9;
 
 /** Carries out one step through the fence. It may be the only attempt there is, so it waits out what it safely can. */
-export async function takeStep(db: Db, { run, step }: StepInput, effect: StepEffect): Promise<StepResult> {
+export async function executeStep(db: Db, { run, step }: StepInput, effect: StepEffect): Promise<StepResult> {
   const giveUpAt = Date.now() + activityInfo().startToCloseTimeoutMs * TRYING_SHARE;
-  const outcome = await actOnce(db, currentExecution(), run, step, effect, giveUpAt);
+  const outcome = await executeStepOnce(db, currentExecution(), run, step, effect, giveUpAt);
   return { state: outcome.state, ...(outcome.ending === null ? {} : { ending: outcome.ending }) };
 }

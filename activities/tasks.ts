@@ -6,15 +6,15 @@ import type { Effect } from '../prisma/store/runs/fence';
 import { respondToTask, stageTask } from '../prisma/store/rooms/tasks';
 import type { StepResult } from '../workflows/contract';
 import type { ActivityDeps } from './deps';
-import { notThisKind, takeStep, type StepInput } from './step';
+import { notThisKind, executeStep, type StepInput } from './step';
 
 /** Answers one declared task, at most once for all time. A task that is not this agent's ends the step `superseded`. */
 export function createUpdateTask({ db }: ActivityDeps) {
   return async (input: StepInput): Promise<StepResult> =>
-    takeStep(db, input, async ({ tx, draft, run: locked, around, action, wasHeld }) => {
+    executeStep(db, input, async ({ tx, draft, run: locked, runContext, action, wasHeld }) => {
       if (action.kind !== 'task_update') throw notThisKind();
       const response = {
-        responder: around.author,
+        responder: runContext.author,
         taskId: action.task,
         state: action.state,
         result: action.result,
@@ -23,7 +23,7 @@ export function createUpdateTask({ db }: ActivityDeps) {
         runId: locked.id,
       };
       return settle('superseded', async () => {
-        await respondToTask(tx, draft, around.room, response);
+        await respondToTask(tx, draft, runContext.room, response);
         return action.task;
       });
     });
@@ -32,10 +32,10 @@ export function createUpdateTask({ db }: ActivityDeps) {
 /** Sends one declared task, at most once for all time. A recipient who is not on the roster ends the step `refused`. */
 export function createSendTask({ db }: ActivityDeps) {
   return async (input: StepInput): Promise<StepResult> =>
-    takeStep(db, input, async ({ tx, draft, run: locked, around, action, wasHeld }) => {
+    executeStep(db, input, async ({ tx, draft, run: locked, runContext, action, wasHeld }) => {
       if (action.kind !== 'task_send') throw notThisKind();
       const task = {
-        sender: around.author,
+        sender: runContext.author,
         to: action.to,
         goal: action.goal,
         acceptanceCriteria: action.acceptance_criteria,
@@ -50,7 +50,7 @@ export function createSendTask({ db }: ActivityDeps) {
       // Somebody said yes to sending it to one who was there, as far as anyone knew.
       return settle(
         wasHeld ? 'superseded' : 'refused',
-        async () => (await stageTask(tx, draft, around.room, task)).taskId,
+        async () => (await stageTask(tx, draft, runContext.room, task)).taskId,
       );
     });
 }

@@ -3,16 +3,16 @@
 import { stageMemory } from '../prisma/store/rooms/memory';
 import type { StepResult } from '../workflows/contract';
 import type { ActivityDeps } from './deps';
-import { notThisKind, takeStep, type StepInput } from './step';
+import { notThisKind, executeStep, type StepInput } from './step';
 
 /** Writes the declared memory line, at most once for all time. */
 export function createWriteMemory({ db }: ActivityDeps) {
   return async (input: StepInput): Promise<StepResult> =>
-    takeStep(db, input, async ({ draft, run: locked, around, action }) => {
+    executeStep(db, input, async ({ draft, run: locked, runContext, action }) => {
       if (action.kind !== 'memory') throw notThisKind();
       const { category, content, tags, visibility } = action;
       const { memoryId } = stageMemory(draft, locked.roomId, {
-        author: around.author,
+        author: runContext.author,
         category,
         content,
         tags,

@@ -9,7 +9,7 @@ import { hopOfAgentPost, stageMessage, type CausedWake } from '../prisma/store/r
 import { lockRights, lockRoomForWrite, type RoomForWrite } from '../prisma/store/rooms/roster';
 import { judgeTask, lockTasks, respondToTask, stageTask } from '../prisma/store/rooms/tasks';
 import type { SqlTx } from '../prisma/store/db/transaction';
-import type { ActionKind, Rights } from '../workflows/contract';
+import type { StepKind, Rights } from '../workflows/contract';
 import { authorOf, type CompanyCaller } from './callers';
 import { Problem, problemOf } from './problems';
 import type { EventBody } from './schemas/events';
@@ -129,7 +129,7 @@ export function wakeAnswer(wake: CausedWake, companyId: string): Record<string, 
   };
 }
 
-const RIGHT_NEEDED: Readonly<Record<EventBody['type'], ActionKind>> = {
+const RIGHT_NEEDED: Readonly<Record<EventBody['type'], StepKind>> = {
   message: 'reply',
   task: 'task_send',
   task_response: 'task_update',
@@ -139,7 +139,7 @@ const RIGHT_NEEDED: Readonly<Record<EventBody['type'], ActionKind>> = {
 };
 
 /** Rights bind an agent's key too: what a run would hold, a key is refused. */
-export function assertRight({ rights }: Pick<Poster, 'rights'>, kind: ActionKind): void {
+export function assertRight({ rights }: Pick<Poster, 'rights'>, kind: StepKind): void {
   if (rights === null || rights[kind] === 'go') return;
   throw new NotAllowed(`this agent's right to ${kind} is "${rights[kind]}" in this room`);
 }

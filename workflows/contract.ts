@@ -9,13 +9,13 @@ export function wakeWorkflowId(agentId: string, messageId: string): string {
   return `wake/${agentId}/${messageId}`;
 }
 
-export const ACTION_KINDS = ['reply', 'memory', 'task_update', 'task_send'] as const;
-export type ActionKind = (typeof ACTION_KINDS)[number];
+export const STEP_KINDS = ['reply', 'memory', 'task_update', 'task_send'] as const;
+export type StepKind = (typeof STEP_KINDS)[number];
 
 export const RIGHTS = ['go', 'hold', 'refuse'] as const;
 export type Right = (typeof RIGHTS)[number];
 /** What an agent may do in a room by itself, per kind of action. */
-export type Rights = Readonly<Record<ActionKind, Right>>;
+export type Rights = Readonly<Record<StepKind, Right>>;
 
 export const ON_CRASH = ['stop', 'resume'] as const;
 /** `stop`: an acting step gets one attempt. `resume`: it is retried under its step key. Both never act twice. */
@@ -213,7 +213,7 @@ export type ModelCallResult =
   | {
       readonly status: 'reply';
       readonly sha256: string;
-      readonly declared: readonly ActionKind[];
+      readonly declared: readonly StepKind[];
       readonly rights: Rights;
       /** Something declared needs a yes: the holds are to be opened. Absent from histories older than held actions. */
       readonly holds?: true;

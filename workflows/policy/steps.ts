@@ -1,12 +1,12 @@
 // The steps of a run, derived from the kinds of actions that its reply declared. Pure.
 
-import type { ActionKind, DeclaredAction, DeclaredReply, Rights } from '../contract';
+import type { StepKind, DeclaredAction, DeclaredReply, Rights } from '../contract';
 
 /** One thing a run would do to the room, at its place in the reply. */
 export interface Step {
   /** `reply`, `memory`, `task_update:1`, `task_send:2`. Its key in the ledger: never random, never the attempt. */
   readonly key: string;
-  readonly kind: ActionKind;
+  readonly kind: StepKind;
   /** Order in which steps act: the reply first, then memory, then tasks as declared. */
   readonly position: number;
   /** Index within its kind, from 0: which entry of the reply it carries out. */
@@ -14,8 +14,8 @@ export interface Step {
 }
 
 /** The kinds of the actions that a reply declares, in the order in which they act. */
-export function declaredKinds(reply: DeclaredReply): ActionKind[] {
-  const kinds: ActionKind[] = [];
+export function declaredKinds(reply: DeclaredReply): StepKind[] {
+  const kinds: StepKind[] = [];
   if (reply.reply !== null) kinds.push('reply');
   if (reply.memory !== null) kinds.push('memory');
   for (const _ of reply.task_updates) kinds.push('task_update');
@@ -24,8 +24,8 @@ export function declaredKinds(reply: DeclaredReply): ActionKind[] {
 }
 
 /** Every step of a reply that declared these kinds. */
-export function planSteps(kinds: readonly ActionKind[]): Step[] {
-  const counts = new Map<ActionKind, number>();
+export function planSteps(kinds: readonly StepKind[]): Step[] {
+  const counts = new Map<StepKind, number>();
   return kinds.map((kind, position) => {
     const index = counts.get(kind) ?? 0;
     counts.set(kind, index + 1);

@@ -7,7 +7,7 @@
 //   re-check → superseded · effect · step row · close, if nothing is left · room events and wakes last · commit
 
 import type {
-  ActionKind,
+  StepKind,
   DeclaredAction,
   DeclaredReply,
   Ending,
@@ -23,7 +23,7 @@ import type { Execution } from './claims';
 import { closeLockedRun, insertStep, type RecordedStep } from './run-closing';
 import { RoomDraft, type Author } from '../rooms/room-draft';
 import { Fenced } from '../db/errors';
-import { loadFrozen, recordStanding, settleApproved } from './held-actions/execute';
+import { loadFrozen, recordProgress, settleApproved } from './held-actions/execute';
 import { rightsOf, type RoomForWrite } from '../rooms/roster';
 import { inStatement, inSqlTransaction, write, type Db, type DirectTx, type SqlTx } from '../db/transaction';
 
@@ -44,7 +44,7 @@ export interface LockedRun {
 }
 
 /** What stands around a run now: its room, its agent, and whether it may still act there. */
-export interface Surroundings {
+export interface RunContext {
   readonly room: RoomForWrite;
   readonly author: Author;
   readonly rights: Rights;
@@ -62,7 +62,7 @@ export type StepEffect = (context: {
   tx: SqlTx;
   draft: RoomDraft;
   run: LockedRun;
-  around: Surroundings;
+  runContext: RunContext;
   action: DeclaredAction;
   /** Somebody said yes to it some time ago: what it is about must still stand. */
   wasHeld: boolean;
@@ -83,7 +83,7 @@ export interface StepOutcome {
  * whatever else is known not to have committed. A step done before returns its record.
  * @throws Fenced when another execution owns the run or the run is closed; Transient when the outcome is unknown.
  */
-export async function actOnce(
+export async function executeStepOnce(
   db: Db,
   execution: Execution,
   runId: string,
@@ -92,9 +92,9 @@ export async function actOnce(
   giveUpAt = 0,
 ): Promise<StepOutcome> {
   const act = async (tx: DirectTx): Promise<StepOutcome | 'not_mine'> => {
-    const own = await lockOwnRunAndSurroundings(tx, execution, runId);
+    const own = await lockOwnedRun(tx, execution, runId);
     if (!own) return 'not_mine';
-    const { run, around, done, holds } = own;
+    const { run, runContext, done, holds } = own;
     const recorded = done.find((record) => record.key === stepKey);
     if (recorded) return { state: recorded.state, code: recorded.code, ending: run.ending };
     if (run.state === 'closed') throw new Fenced('closed');
@@ -104,15 +104,15 @@ export async function actOnce(
     const step = steps.find((planned) => planned.key === stepKey);
     if (!step) throw new Error('the stored reply declares no such step');
     const hold = holds.find((each) => each.key === stepKey);
-    if (hold && hold.state !== 'approved') return { state: withoutYes(hold), code: null, ending: null };
+    if (hold && hold.state !== 'approved') return { state: unapprovedState(hold), code: null, ending: null };
 
     const draft = new RoomDraft(run.roomId);
     const action = hold ? await loadFrozen(tx, run.id, stepKey) : actionOf(reply, step);
-    const superseded = recheck(step, steps, done, around, hold) ?? (action === null ? 'not_as_frozen' : undefined);
+    const superseded = recheck(step, steps, done, runContext, hold) ?? (action === null ? 'not_as_frozen' : undefined);
     const came: Effect =
       superseded !== undefined || action === null
         ? { state: 'superseded', code: superseded ?? 'not_as_frozen' }
-        : await effect({ tx, draft, run, around, action, wasHeld: hold !== undefined });
+        : await effect({ tx, draft, run, runContext, action, wasHeld: hold !== undefined });
     const record = {
       key: stepKey,
       state: came.state,
@@ -132,13 +132,13 @@ export async function actOnce(
       });
     } else {
       await insertStep(tx, run.id, step, record);
-      if (holds.length > 0) await recordStanding(tx, run.id, move, rights);
+      if (holds.length > 0) await recordProgress(tx, run.id, move, rights);
     }
     draft.appendLast(tx);
     return { state: record.state, code: record.code, ending };
   };
   const outcome = await inSqlTransaction(db, act, giveUpAt);
-  if (outcome === 'not_mine') return refuseStranger(db, runId);
+  if (outcome === 'not_mine') return refuseOtherExecution(db, runId);
   return outcome;
 }
 
@@ -150,7 +150,7 @@ const HELD_ACTION_AFTER: Readonly<Record<Effect['state'], 'executed' | 'supersed
 };
 
 /** What a step without its yes says: it was told of one that is not there. */
-function withoutYes(hold: HoldRecord): 'held' | 'declined' | 'expired' {
+function unapprovedState(hold: HoldRecord): 'held' | 'declined' | 'expired' {
   switch (hold.state) {
     case 'held':
     case 'declined':
@@ -176,7 +176,7 @@ export async function closeRun(
   cancelled: { by: string; why: string } | null = null,
 ): Promise<Ending> {
   const ending = await inSqlTransaction(db, async (tx): Promise<Ending | 'not_mine'> => {
-    const run = await lockOwnRun(tx, execution, runId);
+    const run = await lockOwnedRunRow(tx, execution, runId);
     if (!run) return 'not_mine';
     if (run.ending !== null) return run.ending;
     const draft = new RoomDraft(run.roomId);
@@ -184,7 +184,7 @@ export async function closeRun(
     draft.appendLast(tx);
     return computed;
   });
-  if (ending === 'not_mine') return refuseStranger(db, runId);
+  if (ending === 'not_mine') return refuseOtherExecution(db, runId);
   return ending;
 }
 
@@ -193,7 +193,7 @@ export async function closeRun(
  * @throws Fenced `not_mine`
  */
 export async function findEnding(db: Db, execution: Execution, runId: string): Promise<Ending | null> {
-  const run = await inSqlTransaction(db, (tx) => lockOwnRun(tx, execution, runId));
+  const run = await inSqlTransaction(db, (tx) => lockOwnedRunRow(tx, execution, runId));
   if (!run) throw new Fenced('not_mine');
   return run.ending;
 }
@@ -211,7 +211,7 @@ export async function closeAsLost(db: Db, runId: string): Promise<boolean> {
 }
 
 /** Counts an execution on the run that it met and does not own. @throws Fenced `not_mine`, always */
-export async function refuseStranger(db: Db, runId: string): Promise<never> {
+export async function refuseOtherExecution(db: Db, runId: string): Promise<never> {
   await inStatement(db.$executeRaw`UPDATE runs SET fenced_count = fenced_count + 1 WHERE id = ${runId}`);
   throw new Fenced('not_mine');
 }
@@ -222,7 +222,7 @@ export const RUN_COLUMNS = Prisma.sql`
   runs.company_id AS "companyId", runs.state, runs.ending, runs.on_crash AS "onCrash", runs.hop, runs.reply,
   runs.reply_sha256 AS "replySha256", runs.rights`;
 
-/** `Surroundings.gone`, of a room `r`, a membership `m` and a roster row `ra`. */
+/** `RunContext.gone`, of a room `r`, a membership `m` and a roster row `ra`. */
 export const GONE = Prisma.sql`
   CASE WHEN r.closed_at IS NOT NULL THEN 'room_closed'
        WHEN m.left_at IS NOT NULL OR ra.removed_at IS NOT NULL THEN 'not_a_member' END AS gone`;
@@ -235,7 +235,7 @@ export function isOwn(runId: string, execution: Execution): Prisma.Sql {
 }
 
 /** Locks the run's row if this execution owns it; undefined otherwise. */
-export async function lockOwnRun(tx: SqlTx, execution: Execution, runId: string): Promise<LockedRun | undefined> {
+export async function lockOwnedRunRow(tx: SqlTx, execution: Execution, runId: string): Promise<LockedRun | undefined> {
   const [run] = await tx.$queryRaw<LockedRun[]>`
     SELECT ${RUN_COLUMNS} FROM runs WHERE ${isOwn(runId, execution)}
     FOR NO KEY UPDATE`;
@@ -251,9 +251,9 @@ export async function loadLockedRun(tx: SqlTx, runId: string): Promise<LockedRun
 }
 
 /** A run that this execution owns, locked with the membership and roster rows it acts under, and what stands around it. */
-export interface OwnRun {
+export interface OwnedRun {
   readonly run: LockedRun;
-  readonly around: Surroundings;
+  readonly runContext: RunContext;
   readonly done: readonly RecordedStep[];
   /** Those decided first before the others. */
   readonly holds: readonly HoldRecord[];
@@ -264,7 +264,7 @@ export interface OwnRun {
  * it. What is to be read under them is read by a statement sent behind this one: a single one that had to wait for a lock
  * would read the rest as it was before the wait.
  */
-export async function lockOwnRunAndPlace(tx: SqlTx, execution: Execution, runId: string): Promise<void> {
+export async function lockMembershipAndRun(tx: SqlTx, execution: Execution, runId: string): Promise<void> {
   await write(tx)`
     SELECT 1 AS locked
     FROM room_members m
@@ -275,13 +275,9 @@ export async function lockOwnRunAndPlace(tx: SqlTx, execution: Execution, runId:
 }
 
 /** Locks membership, roster and the run if this execution owns it, and reads what stands around it; undefined otherwise. */
-export async function lockOwnRunAndSurroundings(
-  tx: SqlTx,
-  execution: Execution,
-  runId: string,
-): Promise<OwnRun | undefined> {
-  await lockOwnRunAndPlace(tx, execution, runId);
-  const [row] = await tx.$queryRaw<OwnRunRow[]>`
+export async function lockOwnedRun(tx: SqlTx, execution: Execution, runId: string): Promise<OwnedRun | undefined> {
+  await lockMembershipAndRun(tx, execution, runId);
+  const [row] = await tx.$queryRaw<OwnedRunRow[]>`
     SELECT ${RUN_COLUMNS}, ${GONE}, r.hop_limit AS "hopLimit", r.run_allowance AS "runAllowance",
            r.paused_at IS NOT NULL AS "roomPaused", r.closed_at IS NOT NULL AS "roomClosed", a.name AS "agentName",
            ra.right_reply AS "rightReply", ra.right_memory AS "rightMemory", ra.right_task_update AS "rightTaskUpdate",
@@ -301,7 +297,7 @@ export async function lockOwnRunAndSurroundings(
   if (!row) return undefined;
   return {
     run: row,
-    around: {
+    runContext: {
       room: {
         id: row.roomId,
         hopLimit: row.hopLimit,
@@ -318,13 +314,13 @@ export async function lockOwnRunAndSurroundings(
   };
 }
 
-interface OwnRunRow extends LockedRun {
+interface OwnedRunRow extends LockedRun {
   readonly hopLimit: number;
   readonly runAllowance: number;
   readonly roomPaused: boolean;
   readonly roomClosed: boolean;
   readonly agentName: string;
-  readonly gone: Surroundings['gone'];
+  readonly gone: RunContext['gone'];
   readonly rightReply: string;
   readonly rightMemory: string;
   readonly rightTaskUpdate: string;
@@ -338,13 +334,13 @@ function recheck(
   step: Step,
   steps: readonly Step[],
   done: readonly StepRecord[],
-  around: Surroundings,
+  runContext: RunContext,
   hold: HoldRecord | undefined,
 ): string | undefined {
-  if (around.gone !== null) return around.gone;
-  const kind: ActionKind = step.kind;
+  if (runContext.gone !== null) return runContext.gone;
+  const kind: StepKind = step.kind;
   // A yes stands for as long as the right would still ask for one.
-  const right = around.rights[kind];
+  const right = runContext.rights[kind];
   if (right === 'refuse' || (right === 'hold' && hold === undefined)) return 'right_revoked';
   const declaresReply = steps.some((planned) => planned.kind === 'reply');
   const replied = done.some((record) => record.key === 'reply' && record.state === 'done');

@@ -13,12 +13,12 @@ import { Fenced } from '../db/errors';
 import {
   GONE,
   isOwn,
-  lockOwnRun,
-  lockOwnRunAndPlace,
-  refuseStranger,
+  lockOwnedRunRow,
+  lockMembershipAndRun,
+  refuseOtherExecution,
   RUN_COLUMNS,
   type LockedRun,
-  type Surroundings,
+  type RunContext,
 } from './fence';
 import { readRelevant } from './relevance';
 import { roomView, type NewestOfRoom, type RoomView } from './context-queries';
@@ -90,7 +90,7 @@ export async function claimRequest(
   meanwhile?: (request: RequestToSend) => void,
 ): Promise<RequestClaim> {
   const claim = await inSqlTransaction(db, async (tx): Promise<RequestClaim | 'not_mine'> => {
-    await lockOwnRunAndPlace(tx, execution, runId);
+    await lockMembershipAndRun(tx, execution, runId);
     const asking = await loadAsking(tx, execution, runId);
     if (!asking) return 'not_mine';
     const { run, gone, target, last, view } = asking;
@@ -133,7 +133,7 @@ export async function claimRequest(
     if (meanwhile) setImmediate(meanwhile, request);
     return request;
   });
-  return claim === 'not_mine' ? refuseStranger(db, runId) : claim;
+  return claim === 'not_mine' ? refuseOtherExecution(db, runId) : claim;
 }
 
 /**
@@ -192,15 +192,15 @@ export async function endRequest(
 
 // Nothing was updated: the run is closed, or another execution's. A reply stored before it closed is still its reply.
 async function storedOrFenced(db: Db, execution: Execution, runId: string): Promise<StoredReply> {
-  const run = await inSqlTransaction(db, (tx) => lockOwnRun(tx, execution, runId));
-  if (!run) return refuseStranger(db, runId);
+  const run = await inSqlTransaction(db, (tx) => lockOwnedRunRow(tx, execution, runId));
+  if (!run) return refuseOtherExecution(db, runId);
   if (run.reply === null || run.replySha256 === null || run.rights === null) throw new Fenced('closed');
   return { reply: run.reply, sha256: run.replySha256, rights: run.rights };
 }
 
 interface Asking {
   readonly run: LockedRun;
-  readonly gone: Surroundings['gone'];
+  readonly gone: RunContext['gone'];
   readonly target: ModelTarget;
   readonly last: LastRequest | null;
   /** What the requests of the run send, once the first has stored it. */
