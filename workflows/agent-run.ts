@@ -33,7 +33,7 @@ import { createDecisions, type Decisions } from './decisions';
 import { DECISION_SIGNAL, RECHECK_SIGNAL, STATE_QUERY, type DecisionNotice, type RunProgress } from './messages';
 import type { CloseReason, StepRecord } from './policy/ending';
 import { nextMove, type Move } from './policy/next-move';
-import { planSteps, type Step } from './policy/steps';
+import { planSteps, STEP_RULES } from './policy/steps';
 import { actingStep, claimMessage, closeRun, findEnding, holding, modelCall } from './proxies';
 import { RUN_ENDING, RUN_STATE } from './search-attributes';
 
@@ -162,7 +162,7 @@ async function executeSteps(work: Work, onStep: (step: string | undefined) => vo
         onStep(key);
         enter(key);
         const activities = actingStep(claim.onCrash, claim.t, time.leftMs(), key);
-        const outcome = await callStep(activities, move.step, { run, step: key });
+        const outcome = await activities[STEP_RULES[move.step.kind].activity]({ run, step: key });
         if (outcome.ending !== undefined) return outcome.ending;
         // It met no yes, whatever the workflow was told, and wrote nothing.
         if (isUnapproved(outcome.state)) decisions.correct(key, outcome.state);
@@ -187,19 +187,6 @@ async function park({ time, enter }: Work, isOver: () => boolean): Promise<void>
     time.goOn();
   }
   upsertSearchAttributes(OPEN);
-}
-
-function callStep(activities: ReturnType<typeof actingStep>, step: Step, input: { run: string; step: string }) {
-  switch (step.kind) {
-    case 'reply':
-      return activities.postReply(input);
-    case 'memory':
-      return activities.writeMemory(input);
-    case 'task_update':
-      return activities.updateTask(input);
-    case 'task_send':
-      return activities.sendTask(input);
-  }
 }
 
 function ended(run: string, ending: Ending): AgentRunResult {

@@ -7,12 +7,12 @@
 //   re-check → superseded · effect · step row · close, if nothing is left · room events and wakes last · commit
 
 import type {
-  StepKind,
-  DeclaredAction,
+  ActionOf,
   DeclaredReply,
   Ending,
   OnCrash,
   Rights,
+  StepKind,
   StepState,
 } from '../../../workflows/contract';
 import type { CloseReason, StepRecord } from '../../../workflows/policy/ending';
@@ -57,16 +57,19 @@ export type Effect =
   | { readonly state: 'done'; readonly effectId: string }
   | { readonly state: 'superseded' | 'refused' | 'failed'; readonly code: string };
 
-/** Stages a step's effect into the draft; it may read. */
-export type StepEffect = (context: {
-  tx: SqlTx;
-  draft: RoomDraft;
-  run: LockedRun;
-  runContext: RunContext;
-  action: DeclaredAction;
-  /** Somebody said yes to it some time ago: what it is about must still stand. */
-  wasHeld: boolean;
-}) => Promise<Effect>;
+/** What the effect of a step receives. */
+export interface StepContext<K extends StepKind> {
+  readonly tx: SqlTx;
+  readonly draft: RoomDraft;
+  readonly run: LockedRun;
+  readonly runContext: RunContext;
+  readonly action: ActionOf<K>;
+  /** The action was approved some time ago: its subject must not have changed since. */
+  readonly wasHeld: boolean;
+}
+
+/** Stages the effect of a step into the draft; it may read. */
+export type StepEffect<K extends StepKind = StepKind> = (context: StepContext<K>) => Promise<Effect>;
 
 export interface StepOutcome {
   /** `held`: it did nothing, because there is no yes to it. */
