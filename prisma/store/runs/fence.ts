@@ -24,7 +24,7 @@ import { closeLockedRun, insertStep, type RecordedStep } from './run-closing';
 import { RoomDraft, type Author } from '../rooms/room-draft';
 import { Fenced } from '../db/errors';
 import { loadFrozen, recordProgress, settleApproved } from './held-actions/execute';
-import { rightsOf, type RoomForWrite } from '../rooms/roster';
+import { ROSTER_RIGHTS, type RoomForWrite } from '../rooms/roster';
 import { inStatement, inSqlTransaction, write, type Db, type DirectTx, type SqlTx } from '../db/transaction';
 
 /** A run's row while its lock is held. */
@@ -283,8 +283,7 @@ export async function lockOwnedRun(tx: SqlTx, execution: Execution, runId: strin
   const [row] = await tx.$queryRaw<OwnedRunRow[]>`
     SELECT ${RUN_COLUMNS}, ${GONE}, r.hop_limit AS "hopLimit", r.run_allowance AS "runAllowance",
            r.paused_at IS NOT NULL AS "roomPaused", r.closed_at IS NOT NULL AS "roomClosed", a.name AS "agentName",
-           ra.right_reply AS "rightReply", ra.right_memory AS "rightMemory", ra.right_task_update AS "rightTaskUpdate",
-           ra.right_task_send AS "rightTaskSend",
+           ${ROSTER_RIGHTS} AS "rosterRights",
            (SELECT coalesce(jsonb_agg(jsonb_build_object('key', s.step_key, 'state', s.state, 'code', s.code,
                                                          'effectId', s.effect_id)), '[]')
             FROM run_steps s WHERE s.run_id = runs.id) AS done,
@@ -309,7 +308,7 @@ export async function lockOwnedRun(tx: SqlTx, execution: Execution, runId: strin
         closed: row.roomClosed,
       },
       author: { kind: 'agent', id: row.agentId, name: row.agentName, companyId: row.companyId },
-      rights: rightsOf(row),
+      rights: row.rosterRights,
       gone: row.gone,
     },
     done: row.done,
@@ -324,10 +323,7 @@ interface OwnedRunRow extends LockedRun {
   readonly roomClosed: boolean;
   readonly agentName: string;
   readonly gone: RunContext['gone'];
-  readonly rightReply: string;
-  readonly rightMemory: string;
-  readonly rightTaskUpdate: string;
-  readonly rightTaskSend: string;
+  readonly rosterRights: Rights;
   readonly done: readonly RecordedStep[];
   readonly holds: readonly HoldRecord[];
 }

@@ -7,8 +7,9 @@ import { MODEL_REQUESTS_LIMIT, type DeclaredReply, type Ending, type Rights } fr
 import { Prisma } from '../../generated/client';
 import type { ModelProtocol } from '../../../workflows/policy/model-endpoint';
 import type { Execution } from './claims';
-import { closeLockedRun } from './run-closing';
+import { closeLockedRun, endUnanswered } from './run-closing';
 import { RoomDraft } from '../rooms/room-draft';
+import { ROSTER_RIGHTS } from '../rooms/roster';
 import { Fenced } from '../db/errors';
 import {
   GONE,
@@ -109,7 +110,7 @@ export async function claimRequest(
     const number = (last?.number ?? 0) + 1;
     const mayAskAgain = last === null || ['retry', 'unknown', 'in_flight', 'aborted'].includes(last.outcome);
     if (number > limit || !mayAskAgain) {
-      await markUnanswered(tx, runId);
+      await tx.$executeRaw`${endUnanswered(runId)}`;
       return { kind: 'settled' };
     }
     let manifest: Record<string, unknown> | null = null;
@@ -119,8 +120,7 @@ export async function claimRequest(
     }
     await write(tx)`
       WITH unanswered AS (
-        UPDATE model_requests SET outcome = 'unknown', code = 'unknown', ended_at = clock_ms()
-        WHERE run_id = ${runId} AND outcome = 'in_flight'
+        ${endUnanswered(runId)}
       ), stored AS (
         UPDATE runs SET context = coalesce(context, ${manifest === null ? null : JSON.stringify(context)}::jsonb),
                         manifest = coalesce(manifest, ${manifest === null ? null : JSON.stringify(manifest)}::jsonb),
@@ -162,8 +162,7 @@ export async function endRequest(
           reply = coalesce(reply, ${reply}::jsonb),
           reply_sha256 = coalesce(reply_sha256, ${sha256}),
           rights = CASE WHEN reply IS NULL AND ${reply}::text IS NOT NULL THEN (
-            SELECT jsonb_build_object('reply', ra.right_reply, 'memory', ra.right_memory,
-                                      'task_update', ra.right_task_update, 'task_send', ra.right_task_send)
+            SELECT ${ROSTER_RIGHTS}
             FROM room_agents ra WHERE ra.room_id = runs.room_id AND ra.agent_id = runs.agent_id)
             ELSE rights END
         WHERE id = ${runId} AND temporal_run_id = ${execution.temporalRunId}
@@ -264,10 +263,4 @@ const OWN = {
 interface LastRequest {
   readonly number: number;
   readonly outcome: string;
-}
-
-async function markUnanswered(tx: SqlTx, runId: string): Promise<void> {
-  await tx.$executeRaw`
-    UPDATE model_requests SET outcome = 'unknown', code = 'unknown', ended_at = clock_ms()
-    WHERE run_id = ${runId} AND outcome = 'in_flight'`;
 }
