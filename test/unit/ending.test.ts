@@ -9,9 +9,9 @@ import {
   type StepRecord,
 } from '../../workflows/policy/ending';
 import { nextMove, type HoldRecord } from '../../workflows/policy/next-move';
-import { declaredKinds, planSteps, type Step } from '../../workflows/policy/steps';
+import { NOTHING_DECLARED, perStepKind, declaredKinds, planSteps, type Step } from '../../workflows/policy/steps';
 
-const ALL_GO: Rights = { reply: 'go', memory: 'go', task_update: 'go', task_send: 'go' };
+const ALL_GO: Rights = perStepKind(() => 'go');
 const EVERYTHING: StepKind[] = ['reply', 'memory', 'task_update', 'task_update', 'task_send'];
 const ENDED: CloseReason = { kind: 'ended' };
 const failedAt = (step?: string, code = 'outcome_unknown'): CloseReason => ({
@@ -67,7 +67,7 @@ describe('the steps of a reply', () => {
       { key: 'task_update:2', kind: 'task_update', position: 3, index: 1 },
       { key: 'task_send:1', kind: 'task_send', position: 4, index: 0 },
     ]);
-    expect(declaredKinds({ reply: null, memory: null, task_updates: [], tasks_to_send: [] })).toEqual([]);
+    expect(declaredKinds(NOTHING_DECLARED)).toEqual([]);
   });
 
   test('act only where the right is go, and not at all when the reply may not be posted', () => {

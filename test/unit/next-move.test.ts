@@ -5,9 +5,9 @@ import { HELD_ACTION_STATES, type StepKind, type HeldActionState, type Rights } 
 import { createDecisions } from '../../workflows/decisions';
 import { computeEnding, type CloseReason, type StepRecord } from '../../workflows/policy/ending';
 import { nextMove, type HoldRecord } from '../../workflows/policy/next-move';
-import { actionOf, planSteps, stepsToHold } from '../../workflows/policy/steps';
+import { perStepKind, actionOf, planSteps, stepsToHold } from '../../workflows/policy/steps';
 
-const ALL_GO: Rights = { reply: 'go', memory: 'go', task_update: 'go', task_send: 'go' };
+const ALL_GO: Rights = perStepKind(() => 'go');
 const ALL_HELD: Rights = { reply: 'hold', memory: 'hold', task_update: 'hold', task_send: 'hold' };
 const EVERYTHING: StepKind[] = ['reply', 'memory', 'task_update', 'task_send'];
 const ENDED: CloseReason = { kind: 'ended' };
