@@ -165,8 +165,8 @@ function timeLeft(): number {
 
 function replied({ reply, sha256, rights }: StoredReply): ModelCallResult {
   const declared = declaredKinds(reply);
-  const needsYes = stepsToHold(planSteps(declared), rights).length > 0;
-  return { status: 'reply', sha256, declared, rights, ...(needsYes && { holds: true }) };
+  const needsApproval = stepsToHold(planSteps(declared), rights).length > 0;
+  return { status: 'reply', sha256, declared, rights, ...(needsApproval && { holds: true }) };
 }
 
 function recordOf(answer: ModelAnswer): RequestResult {

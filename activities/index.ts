@@ -1,4 +1,4 @@
-// The activities of a run, built from what they work with.
+// The activities of a run.
 
 import { createCallModel } from './call-model';
 import { createClaimMessage } from './claim';
@@ -6,25 +6,24 @@ import { createCloseRun, createFindEnding } from './close';
 import type { ActivityDeps } from './deps';
 import { translateFailures } from './failure';
 import { createOpenHeldActions } from './hold';
-import { createPostReply } from './post-reply';
-import { createSendTask, createUpdateTask } from './tasks';
-import { createWriteMemory } from './write-memory';
+import { createStepActivities } from './step';
 
 export type { ActivityDeps } from './deps';
 export type Activities = ReturnType<typeof createActivities>;
 
-/** Every activity that `agentRun` can call. Each translates its failures, so that no content reaches a history. */
+/** Every activity that `agentRun` calls. Each translates its failures, so that no content reaches a history. */
 export function createActivities(deps: ActivityDeps) {
-  const log = deps.logFailure;
-  return {
-    claimMessage: translateFailures('claimMessage', createClaimMessage(deps), log),
-    callModel: translateFailures('callModel', createCallModel(deps), log),
-    openHeldActions: translateFailures('openHeldActions', createOpenHeldActions(deps), log),
-    postReply: translateFailures('postReply', createPostReply(deps), log),
-    writeMemory: translateFailures('writeMemory', createWriteMemory(deps), log),
-    updateTask: translateFailures('updateTask', createUpdateTask(deps), log),
-    sendTask: translateFailures('sendTask', createSendTask(deps), log),
-    closeRun: translateFailures('closeRun', createCloseRun(deps), log),
-    findEnding: translateFailures('findEnding', createFindEnding(deps), log),
+  const activities = {
+    claimMessage: createClaimMessage(deps),
+    callModel: createCallModel(deps),
+    openHeldActions: createOpenHeldActions(deps),
+    ...createStepActivities(deps),
+    closeRun: createCloseRun(deps),
+    findEnding: createFindEnding(deps),
   };
+  const translated = Object.entries(activities).map(([name, activity]) => [
+    name,
+    translateFailures(name, activity as (input: never) => Promise<unknown>, deps.logFailure),
+  ]);
+  return Object.fromEntries(translated) as typeof activities;
 }

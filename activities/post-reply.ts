@@ -1,30 +1,24 @@
-// The first acting step: the reply reaches the room.
+// The effect of a `reply` step: the reply is posted in the room.
 
 import { InvalidInput } from '../prisma/store/db/errors';
+import type { Effect, StepContext } from '../prisma/store/runs/fence';
 import { stageMessage } from '../prisma/store/rooms/messages';
-import type { StepResult } from '../workflows/contract';
-import type { ActivityDeps } from './deps';
-import { notThisKind, takeStep, type StepInput } from './step';
 
-/** Posts the reply, at most once for all time, one hop above the message that woke the run. */
-export function createPostReply({ db }: ActivityDeps) {
-  return async (input: StepInput): Promise<StepResult> =>
-    takeStep(db, input, async ({ tx, draft, run: locked, around, action }) => {
-      if (action.kind !== 'reply') throw notThisKind();
-      const message = {
-        author: around.author,
-        text: action.text,
-        mentions: [],
-        hop: locked.hop,
-        runId: locked.id,
-        refersTo: locked.messageId,
-      };
-      try {
-        return { state: 'done', effectId: (await stageMessage(tx, draft, around.room, message)).messageId };
-      } catch (error) {
-        // It addresses more agents than a message may wake. Found before anything was staged.
-        if (error instanceof InvalidInput) return { state: 'failed', code: 'reply_invalid' };
-        throw error;
-      }
-    });
+/** Stages the reply, one hop above the message that woke the run. */
+export async function postReply({ tx, draft, run, runContext, action }: StepContext<'reply'>): Promise<Effect> {
+  const message = {
+    author: runContext.author,
+    text: action.text,
+    mentions: [],
+    hop: run.hop,
+    runId: run.id,
+    refersTo: run.messageId,
+  };
+  try {
+    return { state: 'done', effectId: (await stageMessage(tx, draft, runContext.room, message)).messageId };
+  } catch (error) {
+    // The reply addresses more agents than a message may wake. Found before anything was staged.
+    if (error instanceof InvalidInput) return { state: 'failed', code: 'reply_invalid' };
+    throw error;
+  }
 }

@@ -1,61 +1,52 @@
-// The tasks that a reply declared: answers to tasks of its own, and tasks for others. A model invents ids and slugs;
-// what it may not touch, or is not there, ends the step and leaves everything else alone.
+// The effects of `task_update` and `task_send` steps. Models invent ids and slugs: a task or a recipient that does not
+// exist ends the step and changes nothing.
 
 import { Conflict, InvalidInput, NotAllowed, NotFound } from '../prisma/store/db/errors';
-import type { Effect } from '../prisma/store/runs/fence';
+import type { Effect, StepContext } from '../prisma/store/runs/fence';
 import { respondToTask, stageTask } from '../prisma/store/rooms/tasks';
-import type { StepResult } from '../workflows/contract';
-import type { ActivityDeps } from './deps';
-import { notThisKind, takeStep, type StepInput } from './step';
 
-/** Answers one declared task, at most once for all time. A task that is not this agent's ends the step `superseded`. */
-export function createUpdateTask({ db }: ActivityDeps) {
-  return async (input: StepInput): Promise<StepResult> =>
-    takeStep(db, input, async ({ tx, draft, run: locked, around, action, wasHeld }) => {
-      if (action.kind !== 'task_update') throw notThisKind();
-      const response = {
-        responder: around.author,
-        taskId: action.task,
-        state: action.state,
-        result: action.result,
-        onlyWhileOpen: wasHeld,
-        hop: locked.hop,
-        runId: locked.id,
-      };
-      return settle('superseded', async () => {
-        await respondToTask(tx, draft, around.room, response);
-        return action.task;
-      });
-    });
+/** Answers the declared task. If the task was sent to another agent, the step is `superseded`. */
+export async function updateTask(context: StepContext<'task_update'>): Promise<Effect> {
+  const { tx, draft, run, runContext, action, wasHeld } = context;
+  const response = {
+    responder: runContext.author,
+    taskId: action.task,
+    state: action.state,
+    result: action.result,
+    onlyWhileOpen: wasHeld,
+    hop: run.hop,
+    runId: run.id,
+  };
+  return settle('superseded', async () => {
+    await respondToTask(tx, draft, runContext.room, response);
+    return action.task;
+  });
 }
 
-/** Sends one declared task, at most once for all time. A recipient who is not on the roster ends the step `refused`. */
-export function createSendTask({ db }: ActivityDeps) {
-  return async (input: StepInput): Promise<StepResult> =>
-    takeStep(db, input, async ({ tx, draft, run: locked, around, action, wasHeld }) => {
-      if (action.kind !== 'task_send') throw notThisKind();
-      const task = {
-        sender: around.author,
-        to: action.to,
-        goal: action.goal,
-        acceptanceCriteria: action.acceptance_criteria,
-        priority: action.priority,
-        deadline: action.deadline,
-        memoryRefs: [],
-        attachments: [],
-        hop: locked.hop,
-        runId: locked.id,
-        refersTo: locked.messageId,
-      };
-      // Somebody said yes to sending it to one who was there, as far as anyone knew.
-      return settle(
-        wasHeld ? 'superseded' : 'refused',
-        async () => (await stageTask(tx, draft, around.room, task)).taskId,
-      );
-    });
+/** Sends the declared task. If the recipient is not on the roster, the step is `refused`, or `superseded` after a hold. */
+export async function sendTask(context: StepContext<'task_send'>): Promise<Effect> {
+  const { tx, draft, run, runContext, action, wasHeld } = context;
+  const task = {
+    sender: runContext.author,
+    to: action.to,
+    goal: action.goal,
+    acceptanceCriteria: action.acceptance_criteria,
+    priority: action.priority,
+    deadline: action.deadline,
+    memoryRefs: [],
+    attachments: [],
+    hop: run.hop,
+    runId: run.id,
+    refersTo: run.messageId,
+  };
+  return settle(
+    // The recipient may have been on the roster when the task was approved.
+    wasHeld ? 'superseded' : 'refused',
+    async () => (await stageTask(tx, draft, runContext.room, task)).taskId,
+  );
 }
 
-// These errors are found by reading, before anything was staged or written, so the transaction goes on.
+// These errors come from reads, before anything is staged or written, so the transaction continues.
 async function settle(state: 'superseded' | 'refused', work: () => Promise<string>): Promise<Effect> {
   try {
     return { state: 'done', effectId: await work() };

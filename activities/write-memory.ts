@@ -1,24 +1,18 @@
-// The memory line that a reply declared.
+// The effect of a `memory` step: a memory entry is written.
 
+import type { Effect, StepContext } from '../prisma/store/runs/fence';
 import { stageMemory } from '../prisma/store/rooms/memory';
-import type { StepResult } from '../workflows/contract';
-import type { ActivityDeps } from './deps';
-import { notThisKind, takeStep, type StepInput } from './step';
 
-/** Writes the declared memory line, at most once for all time. */
-export function createWriteMemory({ db }: ActivityDeps) {
-  return async (input: StepInput): Promise<StepResult> =>
-    takeStep(db, input, async ({ draft, run: locked, around, action }) => {
-      if (action.kind !== 'memory') throw notThisKind();
-      const { category, content, tags, visibility } = action;
-      const { memoryId } = stageMemory(draft, locked.roomId, {
-        author: around.author,
-        category,
-        content,
-        tags,
-        visibility,
-        runId: locked.id,
-      });
-      return { state: 'done', effectId: memoryId };
-    });
+/** Stages the declared memory entry. */
+export async function writeMemory({ draft, run, runContext, action }: StepContext<'memory'>): Promise<Effect> {
+  const { category, content, tags, visibility } = action;
+  const { memoryId } = stageMemory(draft, run.roomId, {
+    author: runContext.author,
+    category,
+    content,
+    tags,
+    visibility,
+    runId: run.id,
+  });
+  return { state: 'done', effectId: memoryId };
 }

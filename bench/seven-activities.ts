@@ -19,7 +19,7 @@ import {
   type RequestResult,
 } from '../prisma/store/runs/model-requests';
 import { readRoom } from '../prisma/store/runs/relevance';
-import { lockOwnRunAndSurroundings } from '../prisma/store/runs/fence';
+import { lockOwnedRun } from '../prisma/store/runs/fence';
 import type { PipelineTx } from '../prisma/store/db/transaction';
 import { declaredKinds, planSteps } from '../workflows/policy/steps';
 
@@ -98,15 +98,15 @@ export function createSevenActivities(deps: ActivityDeps) {
 
     postReply: ({ run }: OfRun): Promise<{ message: string }> =>
       db.sqlTransaction(async (tx) => {
-        const { run: locked, around, done } = await fence(tx, run);
+        const { run: locked, runContext, done } = await fence(tx, run);
         const recorded = done.find((step) => step.key === 'reply');
         if (recorded?.effectId) return { message: recorded.effectId };
         const { reply } = locked;
         const step = reply === null ? undefined : planSteps(declaredKinds(reply))[0];
         if (!step || !reply?.reply) throw new Error('there is no reply to post');
         const draft = new RoomDraft(locked.roomId);
-        const { messageId } = await stageMessage(tx, draft, around.room, {
-          author: around.author,
+        const { messageId } = await stageMessage(tx, draft, runContext.room, {
+          author: runContext.author,
           text: reply.reply,
           mentions: [],
           hop: locked.hop,
@@ -123,7 +123,7 @@ export function createSevenActivities(deps: ActivityDeps) {
 }
 
 async function fence(tx: PipelineTx, run: string) {
-  const own = await lockOwnRunAndSurroundings(tx, currentExecution(), run);
+  const own = await lockOwnedRun(tx, currentExecution(), run);
   if (!own) throw new Fenced('not_mine');
   if (own.run.state === 'closed') throw new Fenced('closed');
   return own;

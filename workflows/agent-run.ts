@@ -33,7 +33,7 @@ import { createDecisions, type Decisions } from './decisions';
 import { DECISION_SIGNAL, RECHECK_SIGNAL, STATE_QUERY, type DecisionNotice, type RunProgress } from './messages';
 import type { CloseReason, StepRecord } from './policy/ending';
 import { nextMove, type Move } from './policy/next-move';
-import { planSteps, type Step } from './policy/steps';
+import { planSteps, STEP_RULES } from './policy/steps';
 import { actingStep, claimMessage, closeRun, findEnding, holding, modelCall } from './proxies';
 import { RUN_ENDING, RUN_STATE } from './search-attributes';
 
@@ -72,7 +72,7 @@ export async function agentRun(input: AgentRunInput): Promise<AgentRunResult> {
       enter('claimed', claim.run);
   }
   const time = startActiveTime(claim.t.limitMs);
-  lookWhenTold(claim.run, CancellationScope.current());
+  cancelWhenClosed(claim.run, CancellationScope.current());
   let current: string | undefined;
   let reason: CloseReason;
   try {
@@ -80,7 +80,7 @@ export async function agentRun(input: AgentRunInput): Promise<AgentRunResult> {
     const call = await modelCall(claim.t, time.leftMs()).callModel({ run: claim.run });
     if (call.status === 'closed') return ended(claim.run, call.ending);
     if (call.status === 'reply') {
-      const ending = await takeSteps({ claim, call, time, decisions, enter }, (step) => {
+      const ending = await executeSteps({ claim, call, time, decisions, enter }, (step) => {
         current = step;
       });
       if (ending !== undefined) return ended(claim.run, ending);
@@ -106,7 +106,7 @@ export async function agentRun(input: AgentRunInput): Promise<AgentRunResult> {
  * It only looks: an open run of this execution goes on. Signals that come while it looks are answered by one more look, so
  * that any number of them costs a history no more than themselves.
  */
-function lookWhenTold(run: string, work: CancellationScope): void {
+function cancelWhenClosed(run: string, work: CancellationScope): void {
   let looking = false;
   let lookAgain = false;
   setHandler(
@@ -140,7 +140,7 @@ interface Work {
  *
  * `onStep` is told which step is under way, and undefined when none is.
  */
-async function takeSteps(work: Work, onStep: (step: string | undefined) => void): Promise<Ending | undefined> {
+async function executeSteps(work: Work, onStep: (step: string | undefined) => void): Promise<Ending | undefined> {
   const { claim, call, time, decisions, enter } = work;
   const { run } = claim;
   const steps = planSteps(call.declared);
@@ -162,17 +162,17 @@ async function takeSteps(work: Work, onStep: (step: string | undefined) => void)
         onStep(key);
         enter(key);
         const activities = actingStep(claim.onCrash, claim.t, time.leftMs(), key);
-        const outcome = await callStep(activities, move.step, { run, step: key });
+        const outcome = await activities[STEP_RULES[move.step.kind].activity]({ run, step: key });
         if (outcome.ending !== undefined) return outcome.ending;
         // It met no yes, whatever the workflow was told, and wrote nothing.
-        if (isWithoutYes(outcome.state)) decisions.correct(key, outcome.state);
+        if (isUnapproved(outcome.state)) decisions.correct(key, outcome.state);
         else done.push({ key, state: outcome.state, code: null });
       }
     }
   }
 }
 
-function isWithoutYes(state: StepResult['state']): state is 'held' | 'declined' | 'expired' {
+function isUnapproved(state: StepResult['state']): state is 'held' | 'declined' | 'expired' {
   return state === 'held' || state === 'declined' || state === 'expired';
 }
 
@@ -187,19 +187,6 @@ async function park({ time, enter }: Work, isOver: () => boolean): Promise<void>
     time.goOn();
   }
   upsertSearchAttributes(OPEN);
-}
-
-function callStep(activities: ReturnType<typeof actingStep>, step: Step, input: { run: string; step: string }) {
-  switch (step.kind) {
-    case 'reply':
-      return activities.postReply(input);
-    case 'memory':
-      return activities.writeMemory(input);
-    case 'task_update':
-      return activities.updateTask(input);
-    case 'task_send':
-      return activities.sendTask(input);
-  }
 }
 
 function ended(run: string, ending: Ending): AgentRunResult {

@@ -9,13 +9,14 @@ export function wakeWorkflowId(agentId: string, messageId: string): string {
   return `wake/${agentId}/${messageId}`;
 }
 
-export const ACTION_KINDS = ['reply', 'memory', 'task_update', 'task_send'] as const;
-export type ActionKind = (typeof ACTION_KINDS)[number];
+/** The kinds of steps, in the order in which the steps of a run execute. Their rules are in policy/steps.ts. */
+export const STEP_KINDS = ['reply', 'memory', 'task_update', 'task_send'] as const;
+export type StepKind = (typeof STEP_KINDS)[number];
 
 export const RIGHTS = ['go', 'hold', 'refuse'] as const;
 export type Right = (typeof RIGHTS)[number];
-/** What an agent may do in a room by itself, per kind of action. */
-export type Rights = Readonly<Record<ActionKind, Right>>;
+/** What an agent may do in a room without approval, per kind of step. */
+export type Rights = Readonly<Record<StepKind, Right>>;
 
 export const ON_CRASH = ['stop', 'resume'] as const;
 /** `stop`: an acting step gets one attempt. `resume`: it is retried under its step key. Both never act twice. */
@@ -138,12 +139,18 @@ export interface DeclaredReply {
   readonly tasks_to_send: readonly DeclaredTaskSend[];
 }
 
-/** One action of a reply by itself, as it is frozen and carried out. */
-export type DeclaredAction =
-  | { readonly kind: 'reply'; readonly text: string }
-  | ({ readonly kind: 'memory' } & DeclaredMemory)
-  | ({ readonly kind: 'task_update' } & DeclaredTaskUpdate)
-  | ({ readonly kind: 'task_send' } & DeclaredTaskSend);
+interface ActionFields {
+  readonly reply: { readonly text: string };
+  readonly memory: DeclaredMemory;
+  readonly task_update: DeclaredTaskUpdate;
+  readonly task_send: DeclaredTaskSend;
+}
+
+/** The action of one step of this kind. */
+export type ActionOf<K extends StepKind> = { readonly [Kind in K]: { readonly kind: Kind } & ActionFields[Kind] }[K];
+
+/** One action of a reply, as a hold freezes it and a step executes it. */
+export type DeclaredAction = ActionOf<StepKind>;
 
 /** Why a provider's answer means that asking again may help. */
 export const RETRY_CODES = [
@@ -213,7 +220,7 @@ export type ModelCallResult =
   | {
       readonly status: 'reply';
       readonly sha256: string;
-      readonly declared: readonly ActionKind[];
+      readonly declared: readonly StepKind[];
       readonly rights: Rights;
       /** Something declared needs a yes: the holds are to be opened. Absent from histories older than held actions. */
       readonly holds?: true;

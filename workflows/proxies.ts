@@ -3,13 +3,14 @@
 import { proxyActivities, type ActivityOptions } from '@temporalio/workflow';
 import type { Activities } from '../activities';
 import type { OnCrash, RunTimeouts } from './contract';
+import type { StepActivity } from './policy/steps';
 
 type Claim = Pick<Activities, 'claimMessage'>;
 type Close = Pick<Activities, 'closeRun'>;
 type Look = Pick<Activities, 'findEnding'>;
 type Model = Pick<Activities, 'callModel'>;
 type Hold = Pick<Activities, 'openHeldActions'>;
-type Acting = Pick<Activities, 'postReply' | 'writeMemory' | 'updateTask' | 'sendTask'>;
+type Steps = Pick<Activities, StepActivity>;
 
 /**
  * Claiming is one short transaction. 10 s is longer than Postgres's own timeouts, so that an attempt that is given up has
@@ -68,8 +69,8 @@ export function holding(timeouts: RunTimeouts, leftMs: number): Hold {
  * `stop`: one attempt, ever. `resume`: retried under its step key, which is what keeps it from acting twice; every second
  * at first, because what it waits for is a worker or Postgres coming back.
  */
-export function actingStep(onCrash: OnCrash, timeouts: RunTimeouts, leftMs: number, summary: string): Acting {
-  return proxyActivities<Acting>({
+export function actingStep(onCrash: OnCrash, timeouts: RunTimeouts, leftMs: number, summary: string): Steps {
+  return proxyActivities<Steps>({
     startToCloseTimeout: timeouts.stepMs,
     scheduleToCloseTimeout: leftMs,
     cancellationType,

@@ -7,12 +7,15 @@ import {
   DECLARED_TASKS_LIMIT,
   MEMORY_CATEGORIES,
   MEMORY_VISIBILITIES,
+  STEP_KINDS,
   TASK_OUTCOMES,
   TASK_PRIORITIES,
   TEXT_LIMIT,
   type DeclaredReply,
   type ReplyFailureCode,
+  type StepKind,
 } from '../../workflows/contract';
+import { NOTHING_DECLARED } from '../../workflows/policy/steps';
 import { cleanText, isBlank, isRfc3339TimeOrDate, stripReasoning } from './reply-text';
 
 /** A memory line's tags are labels to search by, not text. */
@@ -26,47 +29,85 @@ const REFERENCE_LENGTH_LIMIT = 128;
 
 export type ParsedReply = { ok: true; reply: DeclaredReply } | { ok: false; code: ReplyFailureCode };
 
+type Json = Record<string, unknown>;
+
 const text = z.string().max(TEXT_LIMIT);
 const someText = text.refine((value) => !isBlank(stripReasoning(value) ?? ''));
 const reference = z.string().min(1).max(REFERENCE_LENGTH_LIMIT);
 
-// Every key is required, as strict structured output wants it; `fillIn` lets an answer leave some out.
-const replySchema = z.strictObject({
-  reply: text.nullable().describe('What to post in the room, or null to say nothing.'),
-  memory: z
-    .strictObject({
-      category: z.enum(MEMORY_CATEGORIES),
-      content: someText,
-      tags: z.array(z.string().min(1).max(TAG_LENGTH_LIMIT)).max(TAGS_LIMIT),
-      visibility: z.enum(MEMORY_VISIBILITIES),
-    })
-    .nullable()
-    .describe('One line to remember, or null.'),
-  task_updates: z
-    .array(
-      z.strictObject({
-        task: reference.describe('The id of an open task sent to you.'),
-        state: z.enum(TASK_OUTCOMES),
-        result: text,
-      }),
-    )
-    .describe('Open tasks sent to you that are now finished.'),
-  tasks_to_send: z
-    .array(
-      z.strictObject({
-        to: reference.describe('The slug of an agent on the roster.'),
-        goal: someText,
-        acceptance_criteria: z.array(z.string().min(1).max(CRITERION_LENGTH_LIMIT)).max(CRITERIA_LIMIT),
-        priority: z.enum(TASK_PRIORITIES),
-        deadline: z
-          .string()
-          .refine(isRfc3339TimeOrDate)
-          .nullable()
-          .describe('An RFC 3339 time such as 2026-08-08T17:00:00Z, a date such as 2026-08-08, or null.'),
-      }),
-    )
-    .describe('Tasks for other agents.'),
-});
+interface ReplyPart<F extends keyof DeclaredReply> {
+  readonly field: F;
+  /** Every key is required, as strict structured output needs it. */
+  readonly schema: z.ZodType<DeclaredReply[F]>;
+  /** Values for keys that an entry leaves out. What decides who may see the entry has no default. */
+  readonly defaults: Json;
+  /** The field in words, for the system prompt. */
+  readonly words: string;
+}
+
+/** The field of the reply in which each kind of step is declared. */
+const PARTS: {
+  readonly [K in StepKind]: { [F in keyof DeclaredReply]: ReplyPart<F> }[keyof DeclaredReply];
+} = {
+  reply: {
+    field: 'reply',
+    schema: text.nullable().describe('What to post in the room, or null to say nothing.'),
+    defaults: {},
+    words: `the text to post in the room (at most ${TEXT_LIMIT} characters), or null to say nothing.`,
+  },
+  memory: {
+    field: 'memory',
+    schema: z
+      .strictObject({
+        category: z.enum(MEMORY_CATEGORIES),
+        content: someText,
+        tags: z.array(z.string().min(1).max(TAG_LENGTH_LIMIT)).max(TAGS_LIMIT),
+        visibility: z.enum(MEMORY_VISIBILITIES),
+      })
+      .nullable()
+      .describe('One line to remember, or null.'),
+    defaults: { tags: [] },
+    words: `null, or one line to remember: {"category": ${quoted(MEMORY_CATEGORIES)}, "content": text, "tags": at most ${TAGS_LIMIT} short words, "visibility": ${quoted(MEMORY_VISIBILITIES)}}. Shared lines are seen by every company in the room.`,
+  },
+  task_update: {
+    field: 'task_updates',
+    schema: z
+      .array(
+        z.strictObject({
+          task: reference.describe('The id of an open task sent to you.'),
+          state: z.enum(TASK_OUTCOMES),
+          result: text,
+        }),
+      )
+      .describe('Open tasks sent to you that are now finished.'),
+    defaults: {},
+    words: `a list, empty when no task is finished: {"task": the id of an open task sent to you, "state": ${quoted(TASK_OUTCOMES)}, "result": text}.`,
+  },
+  task_send: {
+    field: 'tasks_to_send',
+    schema: z
+      .array(
+        z.strictObject({
+          to: reference.describe('The slug of an agent on the roster.'),
+          goal: someText,
+          acceptance_criteria: z.array(z.string().min(1).max(CRITERION_LENGTH_LIMIT)).max(CRITERIA_LIMIT),
+          priority: z.enum(TASK_PRIORITIES),
+          deadline: z
+            .string()
+            .refine(isRfc3339TimeOrDate)
+            .nullable()
+            .describe('An RFC 3339 time such as 2026-08-08T17:00:00Z, a date such as 2026-08-08, or null.'),
+        }),
+      )
+      .describe('Tasks for other agents.'),
+    defaults: { acceptance_criteria: [], priority: 'normal', deadline: null },
+    words: `a list, empty when there is nothing to send: {"to": the slug of an agent on the roster, "goal": text, "acceptance_criteria": at most ${CRITERIA_LIMIT} sentences, "priority": ${quoted(TASK_PRIORITIES)}, "deadline": an RFC 3339 time, a date such as 2026-08-08, or null}.`,
+  },
+};
+
+const ORDERED_PARTS = STEP_KINDS.map((kind) => PARTS[kind]);
+
+const replySchema = z.strictObject(Object.fromEntries(ORDERED_PARTS.map(({ field, schema }) => [field, schema])));
 
 /** Limits on sizes are checked here, not asked for: strict structured output refuses schemas that hold them. */
 const KEYWORDS_NOT_ASKED_FOR = new Set(['$schema', 'minLength', 'maxLength', 'minItems', 'maxItems']);
@@ -82,10 +123,7 @@ function withoutLimits(schema: object): unknown {
 
 /** The format in words, for the system prompt: servers may ignore the schema. */
 export const REPLY_FORMAT = `Answer with one JSON object and nothing else. Its keys, all of them every time:
-- "reply": the text to post in the room (at most ${TEXT_LIMIT} characters), or null to say nothing.
-- "memory": null, or one line to remember: {"category": ${quoted(MEMORY_CATEGORIES)}, "content": text, "tags": at most ${TAGS_LIMIT} short words, "visibility": ${quoted(MEMORY_VISIBILITIES)}}. Shared lines are seen by every company in the room.
-- "task_updates": a list, empty when no task is finished: {"task": the id of an open task sent to you, "state": ${quoted(TASK_OUTCOMES)}, "result": text}.
-- "tasks_to_send": a list, empty when there is nothing to send: {"to": the slug of an agent on the roster, "goal": text, "acceptance_criteria": at most ${CRITERIA_LIMIT} sentences, "priority": ${quoted(TASK_PRIORITIES)}, "deadline": an RFC 3339 time, a date such as 2026-08-08, or null}.
+${ORDERED_PARTS.map(({ field, words }) => `- "${field}": ${words}`).join('\n')}
 At most ${DECLARED_TASKS_LIMIT} tasks in both lists together. Use only ids and slugs that you were shown, and add no other keys.`;
 
 function quoted(words: readonly string[]): string {
@@ -102,12 +140,8 @@ export function parseReply(answer: string): ParsedReply {
   const declared = findDeclared(visible);
   if (declared !== null) return parseDeclared(declared);
   if (visible.length > TEXT_LIMIT) return failed('reply_too_long');
-  return { ok: true, reply: { reply: visible, memory: null, task_updates: [], tasks_to_send: [] } };
+  return { ok: true, reply: { ...NOTHING_DECLARED, reply: visible } };
 }
-
-type Json = Record<string, unknown>;
-
-const NO_DECLARATION = { reply: null, memory: null, task_updates: [], tasks_to_send: [] };
 
 function findDeclared(visible: string): Json | null {
   let json: unknown;
@@ -116,7 +150,7 @@ function findDeclared(visible: string): Json | null {
   } catch {
     return null;
   }
-  return isObject(json) && Object.keys(NO_DECLARATION).some((key) => Object.hasOwn(json, key)) ? json : null;
+  return isObject(json) && Object.keys(NOTHING_DECLARED).some((key) => Object.hasOwn(json, key)) ? json : null;
 }
 
 /** The inside of a fence that holds the whole text; the text itself when it is not one. JSON.parse is the judge. */
@@ -135,7 +169,7 @@ function parseDeclared(json: Json): ParsedReply {
   }
   const parsed = replySchema.safeParse(fillIn(json));
   if (!parsed.success) return failed('reply_invalid');
-  const declared = cleanStrings(parsed.data);
+  const declared = cleanStrings(parsed.data as unknown as DeclaredReply);
   if (declared.task_updates.length + declared.tasks_to_send.length > DECLARED_TASKS_LIMIT) {
     return failed('reply_invalid');
   }
@@ -143,15 +177,16 @@ function parseDeclared(json: Json): ParsedReply {
   return { ok: true, reply: { ...declared, reply: isSilent ? null : declared.reply } };
 }
 
-/** Sets what was left out, or null, where that means "none". What decides who may see something must be said. */
+/** Sets each key that is left out or null, where that means "none". */
 function fillIn(json: Json): Json {
-  const filled = withDefaults(json, NO_DECLARATION);
-  if (isObject(filled.memory)) filled.memory = withDefaults(filled.memory, { tags: [] });
-  if (Array.isArray(filled.tasks_to_send)) {
-    const none = { acceptance_criteria: [], priority: 'normal', deadline: null };
-    filled.tasks_to_send = filled.tasks_to_send.map((task) => (isObject(task) ? withDefaults(task, none) : task));
-  }
+  const filled = withDefaults(json, { ...NOTHING_DECLARED });
+  for (const { field, defaults } of ORDERED_PARTS) filled[field] = fillInEntries(filled[field], defaults);
   return filled;
+}
+
+function fillInEntries(value: unknown, defaults: Json): unknown {
+  const fillInEntry = (entry: unknown): unknown => (isObject(entry) ? withDefaults(entry, defaults) : entry);
+  return Array.isArray(value) ? value.map(fillInEntry) : fillInEntry(value);
 }
 
 function withDefaults(json: Json, defaults: Json): Json {

@@ -5,7 +5,7 @@ import type { SqlTx } from '../../prisma/store/db/transaction';
 import { hopOfAgentPost } from '../../prisma/store/rooms/messages';
 import type { Author } from '../../prisma/store/rooms/room-draft';
 import { lockRights, lockRoomForWrite, type RoomForWrite } from '../../prisma/store/rooms/roster';
-import type { ActionKind, Rights } from '../../workflows/contract';
+import type { StepKind, Rights } from '../../workflows/contract';
 import { authorOf, type CompanyCaller } from './caller';
 
 /** A caller that may write to a room. Its membership and its agent's rights are locked until the transaction ends. */
@@ -35,7 +35,7 @@ export async function admitPoster(tx: SqlTx, roomId: string, caller: CompanyCall
  * refused.
  * @throws NotAllowed
  */
-export function requireRight({ rights }: Pick<Poster, 'rights'>, kind: ActionKind): void {
+export function requireRight({ rights }: Pick<Poster, 'rights'>, kind: StepKind): void {
   if (rights === null || rights[kind] === 'go') return;
   throw new NotAllowed(`this agent's right to ${kind} is "${rights[kind]}" in this room`);
 }

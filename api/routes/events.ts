@@ -7,7 +7,7 @@ import { deprecateMemory, stageMemory } from '../../prisma/store/rooms/memory';
 import { stageMessage, type CausedWake } from '../../prisma/store/rooms/messages';
 import { RoomDraft, type AppendedEvent } from '../../prisma/store/rooms/room-draft';
 import { judgeTask, lockTasks, respondToTask, stageTask } from '../../prisma/store/rooms/tasks';
-import type { ActionKind } from '../../workflows/contract';
+import type { StepKind } from '../../workflows/contract';
 import type { CompanyCaller } from '../middleware/caller';
 import { admitPoster, requireRight, type Poster } from '../middleware/room-access';
 import { Problem, problemOf } from '../problems';
@@ -128,7 +128,7 @@ export function causedWakeResource(wake: CausedWake, companyId: string): Record<
   };
 }
 
-const RIGHT_NEEDED: Readonly<Record<EventBody['type'], ActionKind>> = {
+const RIGHT_NEEDED: Readonly<Record<EventBody['type'], StepKind>> = {
   message: 'reply',
   task: 'task_send',
   task_response: 'task_update',

@@ -2,6 +2,7 @@
 
 import { z } from 'zod';
 import { MODEL_PROTOCOLS } from '../../workflows/policy/model-endpoint';
+import { perStepKind } from '../../workflows/policy/steps';
 import { ON_CRASH, RIGHTS } from '../../workflows/contract';
 import { idPattern } from './fields';
 import { shownOnce } from './secrets';
@@ -165,9 +166,7 @@ export const shownMember = z
   .meta({ id: 'Member' });
 
 const right = z.enum(RIGHTS);
-export const shownRights = z
-  .object({ reply: right, memory: right, task_update: right, task_send: right })
-  .meta({ id: 'Rights' });
+export const shownRights = z.object(perStepKind(() => right)).meta({ id: 'Rights' });
 
 const rosterShape = {
   room: shownId('room'),

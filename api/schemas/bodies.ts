@@ -2,6 +2,7 @@
 
 import { z } from 'zod';
 import { MODEL_PROTOCOLS } from '../../workflows/policy/model-endpoint';
+import { perStepKind } from '../../workflows/policy/steps';
 import { TOKENS_PER_DAY_MAX, TOKENS_PER_RUN_DEFAULT, TOKENS_PER_RUN_MAX } from '../../prisma/store/eligibility/budgets';
 import { HOP_LIMIT_MAX, RUN_ALLOWANCE_MAX } from '../../prisma/store/rooms/rooms';
 import { ON_CRASH, RIGHTS } from '../../workflows/contract';
@@ -131,7 +132,10 @@ export const rosterBody = z
     agent: idOf('agent'),
     preset: preset.optional(),
     rights: z
-      .strictObject({ reply: right, memory: right, task_update: right, task_send: right }, 'an object')
+      .strictObject(
+        perStepKind(() => right),
+        'an object',
+      )
       .optional(),
   })
   .refine((body) => body.preset === undefined || body.rights === undefined, NOT_BOTH);
@@ -141,12 +145,7 @@ export const rosterPatch = z
     preset: preset.optional(),
     rights: z
       .strictObject(
-        {
-          reply: right.optional(),
-          memory: right.optional(),
-          task_update: right.optional(),
-          task_send: right.optional(),
-        },
+        perStepKind(() => right.optional()),
         'an object',
       )
       .optional(),

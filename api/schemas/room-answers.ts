@@ -4,7 +4,7 @@
 import { z } from 'zod';
 import type { RoomEventType } from '../../prisma/store/rooms/room-event-types';
 import {
-  ACTION_KINDS,
+  STEP_KINDS,
   DECISIONS,
   ENDINGS,
   HELD_ACTION_STATES,
@@ -168,7 +168,7 @@ const listedRunShape = {
   steps: z.array(
     z.object({
       key: z.string(),
-      kind: z.enum(ACTION_KINDS),
+      kind: z.enum(STEP_KINDS),
       position: count,
       state: z.enum(STEP_STATES),
       code: z.string().nullable(),
@@ -262,10 +262,10 @@ export const shownHeldAction = z
     run: shownId('run'),
     message: shownId('msg'),
     step: z.string(),
-    kind: z.enum(ACTION_KINDS),
+    kind: z.enum(STEP_KINDS),
     state: z.enum(HELD_ACTION_STATES),
     action: z
-      .object({ kind: z.enum(ACTION_KINDS) })
+      .object({ kind: z.enum(STEP_KINDS) })
       .catchall(z.unknown())
       .nullable(),
     hash: z.string(),

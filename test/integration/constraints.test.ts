@@ -5,7 +5,7 @@ import pg from 'pg';
 import { AUDIT_ACTIONS } from '../../prisma/store/access/audit';
 import { KEY_TEST_CODES } from '../../prisma/store/model-keys/key-tests';
 import {
-  ACTION_KINDS,
+  STEP_KINDS,
   DECISIONS,
   ENDINGS,
   HELD_ACTION_STATES,
@@ -317,7 +317,7 @@ const CLOSED_SETS: readonly {
   },
   { constraint: 'rooms_on_crash_is_known', column: 'on_crash', values: ON_CRASH },
   { constraint: 'room_members_role_is_known', column: 'role', values: ['host', 'guest'] },
-  ...ACTION_KINDS.map((kind) => ({
+  ...STEP_KINDS.map((kind) => ({
     constraint: `room_agents_right_${kind}_is_known`,
     column: `right_${kind}`,
     values: RIGHTS,
@@ -420,7 +420,7 @@ const CLOSED_SETS: readonly {
   {
     constraint: 'run_steps_kind_is_known',
     column: 'kind',
-    values: ACTION_KINDS,
+    values: STEP_KINDS,
     with: (kind) => ({ step_key: `${kind}:7` }),
   },
   { constraint: 'run_steps_state_is_known', column: 'state', values: STEP_STATES },
@@ -433,7 +433,7 @@ const CLOSED_SETS: readonly {
   {
     constraint: 'held_actions_kind_is_known',
     column: 'kind',
-    values: ACTION_KINDS,
+    values: STEP_KINDS,
     with: (kind) => ({ step_key: `${kind}:7` }),
   },
   {

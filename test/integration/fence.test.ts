@@ -3,7 +3,7 @@
 import { randomUUID } from 'node:crypto';
 import { connectDatabase, type Database } from '../../prisma/client';
 import { stageMemory } from '../../prisma/store/rooms/memory';
-import { actOnce, type Effect } from '../../prisma/store/runs/fence';
+import { executeStepOnce, type Effect } from '../../prisma/store/runs/fence';
 import { claimRequest, endRequest } from '../../prisma/store/runs/model-requests';
 import { newId } from '../../prisma/store/db/ids';
 import type { SqlTx } from '../../prisma/store/db/transaction';
@@ -314,10 +314,10 @@ describe('a transaction that does not commit', () => {
   test('leaves nothing behind, and the step can be done by the next attempt', async () => {
     const run = await repliedRun(world, { memory: LINE });
     const act = (fails: boolean) =>
-      actOnce(world.db, run.execution, run.id, 'memory', async ({ tx, draft, around }): Promise<Effect> => {
+      executeStepOnce(world.db, run.execution, run.id, 'memory', async ({ tx, draft, runContext }): Promise<Effect> => {
         await tx.$executeRaw`UPDATE agents SET instructions = 'half written' WHERE id = ${world.scribe.id}`;
         const { memoryId } = stageMemory(draft, world.roomId, {
-          author: around.author,
+          author: runContext.author,
           ...LINE,
           runId: run.id,
         });
@@ -341,19 +341,25 @@ describe('a transaction that does not commit', () => {
     const entered = [0, 0];
     const outcomes = await Promise.all(
       runs.map((run, mine) =>
-        actOnce(world.db, run.execution, run.id, 'memory', async ({ tx, draft, around }): Promise<Effect> => {
-          entered[mine]! += 1;
-          await tx.$executeRaw`SELECT pg_advisory_xact_lock(${mine}::int)`;
-          if (++holding === 2) bothHold();
-          await both;
-          await tx.$executeRaw`SELECT pg_advisory_xact_lock(${1 - mine}::int)`;
-          const { memoryId } = stageMemory(draft, world.roomId, {
-            author: around.author,
-            ...LINE,
-            runId: run.id,
-          });
-          return { state: 'done', effectId: memoryId };
-        }),
+        executeStepOnce(
+          world.db,
+          run.execution,
+          run.id,
+          'memory',
+          async ({ tx, draft, runContext }): Promise<Effect> => {
+            entered[mine]! += 1;
+            await tx.$executeRaw`SELECT pg_advisory_xact_lock(${mine}::int)`;
+            if (++holding === 2) bothHold();
+            await both;
+            await tx.$executeRaw`SELECT pg_advisory_xact_lock(${1 - mine}::int)`;
+            const { memoryId } = stageMemory(draft, world.roomId, {
+              author: runContext.author,
+              ...LINE,
+              runId: run.id,
+            });
+            return { state: 'done', effectId: memoryId };
+          },
+        ),
       ),
     );
     expect(outcomes).toMatchObject([{ ending: 'silent' }, { ending: 'silent' }]);

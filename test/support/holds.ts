@@ -1,11 +1,13 @@
 // Held actions for tests: rights that hold, runs whose holds are open, and what became of them.
 
+import { rightAssignments } from '../../prisma/store/rooms/roster';
 import type { DeclaredReply, HeldActionState, Rights } from '../../workflows/contract';
+import { perStepKind } from '../../workflows/policy/steps';
 import type { KeyClient } from './world-api';
 import { activitiesOf, repliedRun, type OpenRun } from './store-runs';
 import type { World } from './world';
 
-export const ALL_GO: Rights = { reply: 'go', memory: 'go', task_update: 'go', task_send: 'go' };
+export const ALL_GO: Rights = perStepKind(() => 'go');
 
 export const LINE = { category: 'fact', content: 'a line', tags: [], visibility: 'shared' } as const;
 export const SEND = {
@@ -23,8 +25,7 @@ export const SAYS_ALL: Partial<DeclaredReply> = { reply: 'Done.', memory: LINE, 
 export async function setRights(world: World, rights: Partial<Rights>): Promise<void> {
   const all = { ...ALL_GO, ...rights };
   await world.db.$executeRaw`
-    UPDATE room_agents SET right_reply = ${all.reply}, right_memory = ${all.memory},
-                           right_task_update = ${all.task_update}, right_task_send = ${all.task_send}
+    UPDATE room_agents SET ${rightAssignments(all)}
     WHERE room_id = ${world.roomId} AND agent_id = ${world.scribe.id}`;
 }
 

@@ -23,7 +23,8 @@ import { FAILURE, wakeWorkflowId, type DeclaredReply } from '../../workflows/con
 import type { CloseReason } from '../../workflows/policy/ending';
 import { FIRST_POST, type Ground } from './interleaving-grounds';
 import { HOLD_EXPIRY_MS, TEST_TIMEOUTS } from './run-waits';
-import { answered, LIMITS, NO_FACTS, NOTHING_DECLARED } from './store-runs';
+import { NOTHING_DECLARED } from '../../workflows/policy/steps';
+import { answered, LIMITS, NO_FACTS } from './store-runs';
 
 /** What a command may be, with how often it comes. `next` does what this run would do next, or little would ever be done. */
 export const COMMAND_WEIGHTS = {

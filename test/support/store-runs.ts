@@ -11,6 +11,7 @@ import { claimRequest, endRequest, type RequestResult } from '../../prisma/store
 import type { Database } from '../../prisma/store/db/database';
 import type { Tx } from '../../prisma/store/db/transaction';
 import { deliverWakes } from '../../prisma/store/runs/wakes';
+import { NOTHING_DECLARED } from '../../workflows/policy/steps';
 import { wakeWorkflowId, type DeclaredReply } from '../../workflows/contract';
 import { HOLD_EXPIRY_MS, TEST_TIMEOUTS, until } from './run-waits';
 import type { World } from './world';
@@ -51,8 +52,6 @@ export async function openRun(
   if (claim.kind !== 'granted') throw new Error(`the claim was not granted: ${claim.kind}`);
   return { id: claim.runId, execution, ...wake };
 }
-
-export const NOTHING_DECLARED: DeclaredReply = { reply: null, memory: null, task_updates: [], tasks_to_send: [] };
 
 export const NO_FACTS = {
   code: null,

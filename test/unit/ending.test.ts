@@ -1,6 +1,6 @@
 // How a run ends, and what becomes of every declared step: the table of SPEC 4, from records alone.
 
-import type { ActionKind, Right, Rights } from '../../workflows/contract';
+import type { StepKind, Right, Rights } from '../../workflows/contract';
 import {
   computeEnding,
   type CloseReason,
@@ -9,10 +9,10 @@ import {
   type StepRecord,
 } from '../../workflows/policy/ending';
 import { nextMove, type HoldRecord } from '../../workflows/policy/next-move';
-import { declaredKinds, planSteps, type Step } from '../../workflows/policy/steps';
+import { NOTHING_DECLARED, perStepKind, declaredKinds, planSteps, type Step } from '../../workflows/policy/steps';
 
-const ALL_GO: Rights = { reply: 'go', memory: 'go', task_update: 'go', task_send: 'go' };
-const EVERYTHING: ActionKind[] = ['reply', 'memory', 'task_update', 'task_update', 'task_send'];
+const ALL_GO: Rights = perStepKind(() => 'go');
+const EVERYTHING: StepKind[] = ['reply', 'memory', 'task_update', 'task_update', 'task_send'];
 const ENDED: CloseReason = { kind: 'ended' };
 const failedAt = (step?: string, code = 'outcome_unknown'): CloseReason => ({
   kind: 'failed',
@@ -27,7 +27,7 @@ const record = (key: string, state: StepRecord['state'] = 'done', code: string |
 });
 
 function withReply(
-  kinds: readonly ActionKind[],
+  kinds: readonly StepKind[],
   done: readonly StepRecord[],
   rights: Rights = ALL_GO,
   holds: readonly HoldRecord[] = [],
@@ -67,7 +67,7 @@ describe('the steps of a reply', () => {
       { key: 'task_update:2', kind: 'task_update', position: 3, index: 1 },
       { key: 'task_send:1', kind: 'task_send', position: 4, index: 0 },
     ]);
-    expect(declaredKinds({ reply: null, memory: null, task_updates: [], tasks_to_send: [] })).toEqual([]);
+    expect(declaredKinds(NOTHING_DECLARED)).toEqual([]);
   });
 
   test('act only where the right is go, and not at all when the reply may not be posted', () => {
@@ -138,7 +138,7 @@ describe('without a stored reply', () => {
 
 describe('with a stored reply', () => {
   const done = (...keys: string[]): StepRecord[] => keys.map((key) => record(key));
-  const refuse = (...kinds: ActionKind[]): Rights => ({
+  const refuse = (...kinds: StepKind[]): Rights => ({
     ...ALL_GO,
     ...Object.fromEntries(kinds.map((kind) => [kind, 'refuse'])),
   });
@@ -301,14 +301,14 @@ describe('over every reply, every right and every point of stopping', () => {
   const anyRight: Right[] = ['go', 'hold', 'refuse'];
   const reasons: CloseReason[] = [ENDED, { kind: 'lost' }, { kind: 'cancelled' }, { kind: 'timed_out' }];
 
-  function* everyReply(): Generator<ActionKind[]> {
-    for (const reply of [[], ['reply']] as ActionKind[][])
-      for (const memory of [[], ['memory']] as ActionKind[][])
+  function* everyReply(): Generator<StepKind[]> {
+    for (const reply of [[], ['reply']] as StepKind[][])
+      for (const memory of [[], ['memory']] as StepKind[][])
         for (const updates of [0, 1, 2])
           for (const sends of [0, 1])
             yield [...reply, ...memory, ...rep('task_update', updates), ...rep('task_send', sends)];
   }
-  const rep = (kind: ActionKind, count: number): ActionKind[] => Array.from({ length: count }, () => kind);
+  const rep = (kind: StepKind, count: number): StepKind[] => Array.from({ length: count }, () => kind);
 
   function* everyRights(): Generator<Rights> {
     for (const reply of anyRight)

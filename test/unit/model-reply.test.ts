@@ -1,7 +1,8 @@
 import { parseReply, REPLY_FORMAT, REPLY_JSON_SCHEMA, TAGS_LIMIT } from '../../activities/model/reply';
+import { NOTHING_DECLARED } from '../../workflows/policy/steps';
 import { DECLARED_TASKS_LIMIT, TEXT_LIMIT, type DeclaredReply } from '../../workflows/contract';
 
-const SILENT: DeclaredReply = { reply: null, memory: null, task_updates: [], tasks_to_send: [] };
+const SILENT = NOTHING_DECLARED;
 const MEMORY = { category: 'decision', content: 'we ship on Friday', tags: ['release'], visibility: 'shared' } as const;
 const UPDATE = { task: 'task_1', state: 'done', result: 'sent' } as const;
 const SEND = {

@@ -1,15 +1,15 @@
 // What a run does next while some of it waits for a yes, and how it then ends: SPEC's sentences about held actions.
 
 import fc from 'fast-check';
-import { HELD_ACTION_STATES, type ActionKind, type HeldActionState, type Rights } from '../../workflows/contract';
+import { HELD_ACTION_STATES, type StepKind, type HeldActionState, type Rights } from '../../workflows/contract';
 import { createDecisions } from '../../workflows/decisions';
 import { computeEnding, type CloseReason, type StepRecord } from '../../workflows/policy/ending';
 import { nextMove, type HoldRecord } from '../../workflows/policy/next-move';
-import { actionOf, planSteps, stepsToHold } from '../../workflows/policy/steps';
+import { perStepKind, actionOf, planSteps, stepsToHold } from '../../workflows/policy/steps';
 
-const ALL_GO: Rights = { reply: 'go', memory: 'go', task_update: 'go', task_send: 'go' };
+const ALL_GO: Rights = perStepKind(() => 'go');
 const ALL_HELD: Rights = { reply: 'hold', memory: 'hold', task_update: 'hold', task_send: 'hold' };
-const EVERYTHING: ActionKind[] = ['reply', 'memory', 'task_update', 'task_send'];
+const EVERYTHING: StepKind[] = ['reply', 'memory', 'task_update', 'task_send'];
 const ENDED: CloseReason = { kind: 'ended' };
 
 const done = (...keys: string[]): StepRecord[] => keys.map((key) => ({ key, state: 'done', code: null }));
@@ -90,7 +90,7 @@ describe('the next move', () => {
       task_update: fc.constantFrom('go' as const, 'hold' as const),
       task_send: fc.constantFrom('go' as const, 'hold' as const),
     });
-    const kinds: ActionKind[] = ['reply', 'memory', 'task_update', 'task_update', 'task_send', 'task_send'];
+    const kinds: StepKind[] = ['reply', 'memory', 'task_update', 'task_update', 'task_send', 'task_send'];
     const steps = planSteps(kinds);
     fc.assert(
       fc.property(

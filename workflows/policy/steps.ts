@@ -1,63 +1,93 @@
-// The steps of a run, derived from the kinds of actions that its reply declared. Pure.
+// The kinds of steps and the steps of a run, derived from the reply that declares them. Pure.
 
-import type { ActionKind, DeclaredAction, DeclaredReply, Rights } from '../contract';
+import {
+  STEP_KINDS,
+  type ActionOf,
+  type DeclaredAction,
+  type DeclaredReply,
+  type Rights,
+  type StepKind,
+} from '../contract';
 
-/** One thing a run would do to the room, at its place in the reply. */
+/** One action that a run executes, at its position in the reply. */
 export interface Step {
-  /** `reply`, `memory`, `task_update:1`, `task_send:2`. Its key in the ledger: never random, never the attempt. */
+  /** `reply`, `memory`, `task_update:1`, `task_send:2`. The key in the ledger: never random, never the attempt. */
   readonly key: string;
-  readonly kind: ActionKind;
-  /** Order in which steps act: the reply first, then memory, then tasks as declared. */
+  readonly kind: StepKind;
+  /** Order in which the steps execute: by kind, then as declared. */
   readonly position: number;
-  /** Index within its kind, from 0: which entry of the reply it carries out. */
+  /** Index within the kind, from 0. */
   readonly index: number;
 }
 
-/** The kinds of the actions that a reply declares, in the order in which they act. */
-export function declaredKinds(reply: DeclaredReply): ActionKind[] {
-  const kinds: ActionKind[] = [];
-  if (reply.reply !== null) kinds.push('reply');
-  if (reply.memory !== null) kinds.push('memory');
-  for (const _ of reply.task_updates) kinds.push('task_update');
-  for (const _ of reply.tasks_to_send) kinds.push('task_send');
-  return kinds;
+interface StepRule<K extends StepKind> {
+  /** The activity that executes a step of this kind. Histories record the name, so it never changes. */
+  readonly activity: string;
+  /** `one`: a reply declares at most one, and the key is the kind. `many`: the key has a number from 1. */
+  readonly count: 'one' | 'many';
+  /** The actions of this kind that a reply declares, in order. */
+  readonly actionsIn: (reply: DeclaredReply) => readonly ActionOf<K>[];
 }
 
-/** Every step of a reply that declared these kinds. */
-export function planSteps(kinds: readonly ActionKind[]): Step[] {
-  const counts = new Map<ActionKind, number>();
+/** The rules of each kind of step. The right to a kind has the kind's name. */
+export const STEP_RULES = {
+  reply: {
+    activity: 'postReply',
+    count: 'one',
+    actionsIn: ({ reply }) => (reply === null ? [] : [{ kind: 'reply', text: reply }]),
+  },
+  memory: {
+    activity: 'writeMemory',
+    count: 'one',
+    actionsIn: ({ memory }) => (memory === null ? [] : [{ kind: 'memory', ...memory }]),
+  },
+  task_update: {
+    activity: 'updateTask',
+    count: 'many',
+    actionsIn: ({ task_updates }) => task_updates.map((update) => ({ kind: 'task_update', ...update })),
+  },
+  task_send: {
+    activity: 'sendTask',
+    count: 'many',
+    actionsIn: ({ tasks_to_send }) => tasks_to_send.map((send) => ({ kind: 'task_send', ...send })),
+  },
+} as const satisfies { readonly [K in StepKind]: StepRule<K> };
+
+/** The activities that execute steps. */
+export type StepActivity = (typeof STEP_RULES)[StepKind]['activity'];
+
+/** The reply that declares no step. */
+export const NOTHING_DECLARED: DeclaredReply = { reply: null, memory: null, task_updates: [], tasks_to_send: [] };
+
+/** A record with the value that `of` returns for each kind of step. */
+export function perStepKind<T>(of: (kind: StepKind) => T): Record<StepKind, T> {
+  return Object.fromEntries(STEP_KINDS.map((kind) => [kind, of(kind)])) as Record<StepKind, T>;
+}
+
+/** The kinds of the actions that a reply declares, in the order in which their steps execute. */
+export function declaredKinds(reply: DeclaredReply): StepKind[] {
+  return STEP_KINDS.flatMap((kind) => STEP_RULES[kind].actionsIn(reply).map(() => kind));
+}
+
+/** Every step of a reply that declares these kinds. */
+export function planSteps(kinds: readonly StepKind[]): Step[] {
+  const counts = new Map<StepKind, number>();
   return kinds.map((kind, position) => {
     const index = counts.get(kind) ?? 0;
     counts.set(kind, index + 1);
-    const key = kind === 'reply' || kind === 'memory' ? kind : `${kind}:${index + 1}`;
+    const key = STEP_RULES[kind].count === 'one' ? kind : `${kind}:${index + 1}`;
     return { key, kind, position, index };
   });
 }
 
-/** The action that a step carries out, out of the reply that declared it. */
+/** The action of a step, from the reply that declares it. */
 export function actionOf(reply: DeclaredReply, step: Step): DeclaredAction {
-  switch (step.kind) {
-    case 'reply':
-      if (reply.reply !== null) return { kind: 'reply', text: reply.reply };
-      break;
-    case 'memory':
-      if (reply.memory !== null) return { kind: 'memory', ...reply.memory };
-      break;
-    case 'task_update': {
-      const update = reply.task_updates[step.index];
-      if (update) return { kind: 'task_update', ...update };
-      break;
-    }
-    case 'task_send': {
-      const send = reply.tasks_to_send[step.index];
-      if (send) return { kind: 'task_send', ...send };
-      break;
-    }
-  }
-  throw new Error('the stored reply declares no such step');
+  const action = STEP_RULES[step.kind].actionsIn(reply)[step.index];
+  if (!action) throw new Error('the stored reply declares no such step');
+  return action;
 }
 
-/** The steps that need somebody's yes. None, when the reply may not be posted at all: what follows it is superseded. */
+/** The steps that need approval. None if the reply is refused: then every later step is superseded. */
 export function stepsToHold(steps: readonly Step[], rights: Rights): Step[] {
   if (steps.some((step) => step.kind === 'reply') && rights.reply === 'refuse') return [];
   return steps.filter((step) => rights[step.kind] === 'hold');

@@ -3,7 +3,8 @@
 // Every membership of the room is taken against sharing first. So no run reads the room, and none acts in it, while this is
 // under way: none can carry the content out of a snapshot from before.
 
-import type { DeclaredReply } from '../../../workflows/contract';
+import type { DeclaredReply, StepKind } from '../../../workflows/contract';
+import { declaredKinds, planSteps } from '../../../workflows/policy/steps';
 import { Prisma } from '../../generated/client';
 import { RoomDraft, type Author } from '../rooms/room-draft';
 import { NotAllowed, NotFound } from '../db/errors';
@@ -140,39 +141,54 @@ async function eraseFromRuns(tx: Tx, roomId: string, target: Target): Promise<vo
   if (target.runId === null) return;
   const { reply } = await loadLockedRun(tx, target.runId);
   if (reply === null) return;
-  const wrote = target.taskId ?? target.subject;
-  const steps = await tx.runStep.findMany({ where: { runId: target.runId, effectId: wrote, state: 'done' } });
-  const erased = steps.reduce((left, step) => withoutStep(left, step.stepKey, target.kind), reply);
+  const effectId = target.taskId ?? target.subject;
+  const done = await tx.runStep.findMany({ where: { runId: target.runId, effectId, state: 'done' } });
+  const keys = new Set(done.map((step) => step.stepKey));
+  const steps = planSteps(declaredKinds(reply)).filter(
+    ({ key, kind }) => keys.has(key) && ERASED_PARTS[kind].writes === target.kind,
+  );
+  const erased = steps.reduce((left, { kind, index }) => ERASED_PARTS[kind].erase(left, index), reply);
   await tx.$executeRaw`UPDATE runs SET reply = ${JSON.stringify(erased)}::jsonb WHERE id = ${target.runId}`;
-  const frozen = steps.filter((step) => withoutStep(reply, step.stepKey, target.kind) !== reply);
   // With the answers that showed it: a decision told again is answered from the action's row.
   await tx.$executeRaw`
     WITH held AS (
       UPDATE held_actions SET action = NULL
-      WHERE run_id = ${target.runId} AND step_key = ANY(${frozen.map((step) => step.stepKey)}::text[])
+      WHERE run_id = ${target.runId} AND step_key = ANY(${steps.map((step) => step.key)}::text[])
       RETURNING id
     )
     DELETE FROM stored_answers WHERE subject_id IN (SELECT id FROM held)`;
 }
 
-// The same declared actions, so that the steps of a run that is still open stay what they were.
-function withoutStep(reply: DeclaredReply, key: string, kind: Target['kind']): DeclaredReply {
-  const [step, number = '1'] = key.split(':');
-  const at = Number(number) - 1;
-  switch (step) {
-    case 'reply':
-      return { ...reply, reply: '' };
-    case 'memory':
-      return { ...reply, memory: reply.memory && { ...reply.memory, content: '', tags: [] } };
-    case 'task_send': {
-      const sent = reply.tasks_to_send.with(at, { ...reply.tasks_to_send[at]!, goal: '', acceptance_criteria: [] });
-      return kind === 'task' ? { ...reply, tasks_to_send: sent } : reply;
-    }
-    case 'task_update': {
-      const updates = reply.task_updates.with(at, { ...reply.task_updates[at]!, result: '' });
-      return kind === 'response' ? { ...reply, task_updates: updates } : reply;
-    }
-    default:
-      return reply;
-  }
+interface ErasedPart {
+  /** The subject that a step of this kind writes. */
+  readonly writes: Redaction['kind'];
+  /** The reply without any text of the action at this index. It declares the same actions, so that an open run keeps its steps. */
+  readonly erase: (reply: DeclaredReply, index: number) => DeclaredReply;
 }
+
+/** What a redaction erases from a stored reply, for each kind of step. */
+const ERASED_PARTS: Readonly<Record<StepKind, ErasedPart>> = {
+  reply: { writes: 'message', erase: (reply) => ({ ...reply, reply: '' }) },
+  memory: {
+    writes: 'memory',
+    erase: (reply) => ({ ...reply, memory: reply.memory && { ...reply.memory, content: '', tags: [] } }),
+  },
+  task_update: {
+    writes: 'response',
+    erase: (reply, index) => ({
+      ...reply,
+      task_updates: reply.task_updates.with(index, { ...reply.task_updates[index]!, result: '' }),
+    }),
+  },
+  task_send: {
+    writes: 'task',
+    erase: (reply, index) => ({
+      ...reply,
+      tasks_to_send: reply.tasks_to_send.with(index, {
+        ...reply.tasks_to_send[index]!,
+        goal: '',
+        acceptance_criteria: [],
+      }),
+    }),
+  },
+};

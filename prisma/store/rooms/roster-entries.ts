@@ -7,7 +7,7 @@ import { lockAgent } from './agents';
 import { RoomDraft, type Author } from './room-draft';
 import { Conflict, InvalidInput, NotAllowed, NotFound } from '../db/errors';
 import { byId, pageOf, type Page, type PageRequest } from '../db/paging';
-import { addToRoster, lockRoomForWrite, rightsOf } from './roster';
+import { addToRoster, lockRoomForWrite, rightAssignments, rightsOf } from './roster';
 import type { Reader, Tx } from '../db/transaction';
 
 export type RosterEntry = RoomAgent & { agent: Agent };
@@ -56,12 +56,8 @@ export async function updateRosterEntry(
   await lockRoomForWrite(tx, roomId, companyId);
   const entry = await loadRosterEntry(tx, roomId, agentId);
   if (entry.agent.companyId !== companyId) throw new NotAllowed("only the agent's company may set its rights");
-  const { reply, memory, task_update, task_send } = change.rights;
   await tx.$executeRaw`
-    UPDATE room_agents SET right_reply = coalesce(${reply ?? null}, right_reply),
-                           right_memory = coalesce(${memory ?? null}, right_memory),
-                           right_task_update = coalesce(${task_update ?? null}, right_task_update),
-                           right_task_send = coalesce(${task_send ?? null}, right_task_send),
+    UPDATE room_agents SET ${rightAssignments(change.rights)},
                            private_memory = coalesce(${change.privateMemory ?? null}::boolean, private_memory)
     WHERE room_id = ${roomId} AND agent_id = ${agentId}`;
   return loadRosterEntry(tx, roomId, agentId);

@@ -1,7 +1,9 @@
 // Who is in a room: its member companies and the agents on its roster.
 
-import type { Rights, Right, SuppressedReason } from '../../../workflows/contract';
+import { STEP_KINDS, type Right, type Rights, type StepKind, type SuppressedReason } from '../../../workflows/contract';
 import { foldName } from '../../../workflows/policy/mentions';
+import { perStepKind } from '../../../workflows/policy/steps';
+import { Prisma, type RoomAgent } from '../../generated/client';
 import { IS_USED_UP } from '../eligibility/budgets';
 import { Conflict, NotFound } from '../db/errors';
 import { KEY_REJECTED, shutGate } from '../eligibility/gates';
@@ -97,19 +99,38 @@ export function gateOf(room: RoomForWrite, agent: RosterAgent, hop: number): Sup
   });
 }
 
-/** Rights out of a roster row. */
-export function rightsOf(row: {
-  rightReply: string;
-  rightMemory: string;
-  rightTaskUpdate: string;
-  rightTaskSend: string;
-}): Rights {
-  return {
-    reply: row.rightReply as Right,
-    memory: row.rightMemory as Right,
-    task_update: row.rightTaskUpdate as Right,
-    task_send: row.rightTaskSend as Right,
-  };
+/** The field of a roster row that holds the right to each kind of step. Its column is `right_<kind>`. */
+const RIGHT_FIELDS = {
+  reply: 'rightReply',
+  memory: 'rightMemory',
+  task_update: 'rightTaskUpdate',
+  task_send: 'rightTaskSend',
+} as const satisfies Record<StepKind, keyof RoomAgent>;
+
+type RightFields = Record<(typeof RIGHT_FIELDS)[StepKind], string>;
+
+/** The rights in a roster row `ra`, as one JSON object. */
+export const ROSTER_RIGHTS = Prisma.raw(
+  `jsonb_build_object(${STEP_KINDS.map((kind) => `'${kind}', ra.right_${kind}`).join(', ')})`,
+);
+
+/** Assignments to the columns of `room_agents` that hold rights; a right that is not given stays. */
+export function rightAssignments(rights: Partial<Rights>): Prisma.Sql {
+  return Prisma.join(
+    STEP_KINDS.map((kind) => {
+      const column = Prisma.raw(`right_${kind}`);
+      return Prisma.sql`${column} = coalesce(${rights[kind] ?? null}, ${column})`;
+    }),
+  );
+}
+
+/** The rights in a roster row. */
+export function rightsOf(row: Readonly<RightFields>): Rights {
+  return perStepKind((kind) => row[RIGHT_FIELDS[kind]] as Right);
+}
+
+function rightFieldsOf(rights: Rights): RightFields {
+  return Object.fromEntries(STEP_KINDS.map((kind) => [RIGHT_FIELDS[kind], rights[kind]])) as RightFields;
 }
 
 /**
@@ -122,13 +143,7 @@ export async function addToRoster(
   agent: { id: string; slug: string; name: string },
   rights: Rights,
 ): Promise<void> {
-  const columns = {
-    rightReply: rights.reply,
-    rightMemory: rights.memory,
-    rightTaskUpdate: rights.task_update,
-    rightTaskSend: rights.task_send,
-    removedAt: null,
-  };
+  const columns = { ...rightFieldsOf(rights), removedAt: null };
   await tx.roomAgent.upsert({
     where: { roomId_agentId: { roomId: room.id, agentId: agent.id } },
     create: { roomId: room.id, agentId: agent.id, ...columns },
@@ -147,16 +162,15 @@ export async function addToRoster(
 }
 
 /**
- * Locks an agent's place on a roster for sharing, so that removal and a change of rights wait for the write, and returns
- * its rights; null when it is not on the roster.
+ * Locks an agent's roster row for sharing, so that removal and a change of rights wait for the write, and returns the
+ * agent's rights; null when the agent is not on the roster.
  */
 export async function lockRights(tx: SqlTx, roomId: string, agentId: string): Promise<Rights | null> {
-  const [row] = await tx.$queryRaw<Parameters<typeof rightsOf>[0][]>`
-    SELECT right_reply AS "rightReply", right_memory AS "rightMemory", right_task_update AS "rightTaskUpdate",
-           right_task_send AS "rightTaskSend"
-    FROM room_agents WHERE room_id = ${roomId} AND agent_id = ${agentId} AND removed_at IS NULL
+  const [row] = await tx.$queryRaw<{ rights: Rights }[]>`
+    SELECT ${ROSTER_RIGHTS} AS rights
+    FROM room_agents ra WHERE ra.room_id = ${roomId} AND ra.agent_id = ${agentId} AND ra.removed_at IS NULL
     FOR SHARE`;
-  return row ? rightsOf(row) : null;
+  return row?.rights ?? null;
 }
 
 /**

@@ -6,23 +6,23 @@
 //   does it need a yes that it has not → nothing
 //   re-check → superseded · effect · step row · close, if nothing is left · room events and wakes last · commit
 
-import type { ActionKind, DeclaredAction, Ending, Rights, StepState } from '../../../workflows/contract';
+import type { ActionOf, Ending, Rights, StepKind, StepState } from '../../../workflows/contract';
 import type { CloseReason, StepRecord } from '../../../workflows/policy/ending';
 import { nextMove, type HoldRecord } from '../../../workflows/policy/next-move';
 import { actionOf, declaredKinds, planSteps, type Step } from '../../../workflows/policy/steps';
 import { Prisma } from '../../generated/client';
-import { isOwn, lockOwnRun, loadLockedRun, RUN_COLUMNS, type Execution, type LockedRun } from './locked-run';
+import { isOwn, lockOwnedRunRow, loadLockedRun, RUN_COLUMNS, type Execution, type LockedRun } from './locked-run';
 import { closeLockedRun, insertStep, type RecordedStep } from './run-closing';
 import { RoomDraft, type Author } from '../rooms/room-draft';
 import { Fenced } from '../db/errors';
-import { loadFrozen, recordStanding, settleApproved } from './held-actions/execute';
-import { rightsOf, type RoomForWrite } from '../rooms/roster';
+import { loadFrozen, recordProgress, settleApproved } from './held-actions/execute';
+import { ROSTER_RIGHTS, type RoomForWrite } from '../rooms/roster';
 import type { Database } from '../db/database';
 import { inStatement } from '../db/sql-errors';
 import { write, type PipelineTx, type SqlTx } from '../db/transaction';
 
 /** What stands around a run now: its room, its agent, and whether it may still act there. */
-export interface Surroundings {
+export interface RunContext {
   readonly room: RoomForWrite;
   readonly author: Author;
   readonly rights: Rights;
@@ -35,16 +35,19 @@ export type Effect =
   | { readonly state: 'done'; readonly effectId: string }
   | { readonly state: 'superseded' | 'refused' | 'failed'; readonly code: string };
 
-/** Stages a step's effect into the draft; it may read. */
-export type StepEffect = (context: {
-  tx: SqlTx;
-  draft: RoomDraft;
-  run: LockedRun;
-  around: Surroundings;
-  action: DeclaredAction;
-  /** Somebody said yes to it some time ago: what it is about must still stand. */
-  wasHeld: boolean;
-}) => Promise<Effect>;
+/** What the effect of a step receives. */
+export interface StepContext<K extends StepKind> {
+  readonly tx: SqlTx;
+  readonly draft: RoomDraft;
+  readonly run: LockedRun;
+  readonly runContext: RunContext;
+  readonly action: ActionOf<K>;
+  /** The action was approved some time ago: its subject must not have changed since. */
+  readonly wasHeld: boolean;
+}
+
+/** Stages the effect of a step into the draft; it may read. */
+export type StepEffect<K extends StepKind = StepKind> = (context: StepContext<K>) => Promise<Effect>;
 
 export interface StepOutcome {
   /** `held`: it did nothing, because there is no yes to it. */
@@ -61,7 +64,7 @@ export interface StepOutcome {
  * whatever else is known not to have committed. A step done before returns its record.
  * @throws Fenced when another execution owns the run or the run is closed; Transient when the outcome is unknown.
  */
-export async function actOnce(
+export async function executeStepOnce(
   db: Database,
   execution: Execution,
   runId: string,
@@ -70,9 +73,9 @@ export async function actOnce(
   giveUpAt = 0,
 ): Promise<StepOutcome> {
   const act = async (tx: PipelineTx): Promise<StepOutcome | 'not_mine'> => {
-    const own = await lockOwnRunAndSurroundings(tx, execution, runId);
+    const own = await lockOwnedRun(tx, execution, runId);
     if (!own) return 'not_mine';
-    const { run, around, done, holds } = own;
+    const { run, runContext, done, holds } = own;
     const recorded = done.find((record) => record.key === stepKey);
     if (recorded) return { state: recorded.state, code: recorded.code, ending: run.ending };
     if (run.state === 'closed') throw new Fenced('closed');
@@ -82,15 +85,15 @@ export async function actOnce(
     const step = steps.find((planned) => planned.key === stepKey);
     if (!step) throw new Error('the stored reply declares no such step');
     const hold = holds.find((each) => each.key === stepKey);
-    if (hold && hold.state !== 'approved') return { state: withoutYes(hold), code: null, ending: null };
+    if (hold && hold.state !== 'approved') return { state: unapprovedState(hold), code: null, ending: null };
 
     const draft = new RoomDraft(run.roomId);
     const action = hold ? await loadFrozen(tx, run.id, stepKey) : actionOf(reply, step);
-    const superseded = recheck(step, steps, done, around, hold) ?? (action === null ? 'not_as_frozen' : undefined);
+    const superseded = recheck(step, steps, done, runContext, hold) ?? (action === null ? 'not_as_frozen' : undefined);
     const came: Effect =
       superseded !== undefined || action === null
         ? { state: 'superseded', code: superseded ?? 'not_as_frozen' }
-        : await effect({ tx, draft, run, around, action, wasHeld: hold !== undefined });
+        : await effect({ tx, draft, run, runContext, action, wasHeld: hold !== undefined });
     const record = {
       key: stepKey,
       state: came.state,
@@ -110,13 +113,13 @@ export async function actOnce(
       });
     } else {
       await insertStep(tx, run.id, step, record);
-      if (holds.length > 0) await recordStanding(tx, run.id, move, rights);
+      if (holds.length > 0) await recordProgress(tx, run.id, move, rights);
     }
     draft.appendAndCommit(tx);
     return { state: record.state, code: record.code, ending };
   };
   const outcome = await db.sqlTransaction(act, { giveUpAt });
-  if (outcome === 'not_mine') return refuseStranger(db, runId);
+  if (outcome === 'not_mine') return refuseOtherExecution(db, runId);
   return outcome;
 }
 
@@ -128,7 +131,7 @@ const HELD_ACTION_AFTER: Readonly<Record<Effect['state'], 'executed' | 'supersed
 };
 
 /** What a step without its yes says: it was told of one that is not there. */
-function withoutYes(hold: HoldRecord): 'held' | 'declined' | 'expired' {
+function unapprovedState(hold: HoldRecord): 'held' | 'declined' | 'expired' {
   switch (hold.state) {
     case 'held':
     case 'declined':
@@ -154,7 +157,7 @@ export async function closeRun(
   cancelled: { by: string; why: string } | null = null,
 ): Promise<Ending> {
   const ending = await db.sqlTransaction(async (tx): Promise<Ending | 'not_mine'> => {
-    const run = await lockOwnRun(tx, execution, runId);
+    const run = await lockOwnedRunRow(tx, execution, runId);
     if (!run) return 'not_mine';
     if (run.ending !== null) return run.ending;
     const draft = new RoomDraft(run.roomId);
@@ -162,7 +165,7 @@ export async function closeRun(
     draft.appendAndCommit(tx);
     return computed;
   });
-  if (ending === 'not_mine') return refuseStranger(db, runId);
+  if (ending === 'not_mine') return refuseOtherExecution(db, runId);
   return ending;
 }
 
@@ -171,7 +174,7 @@ export async function closeRun(
  * @throws Fenced `not_mine`
  */
 export async function findEnding(db: Database, execution: Execution, runId: string): Promise<Ending | null> {
-  const run = await db.sqlTransaction((tx) => lockOwnRun(tx, execution, runId));
+  const run = await db.sqlTransaction((tx) => lockOwnedRunRow(tx, execution, runId));
   if (!run) throw new Fenced('not_mine');
   return run.ending;
 }
@@ -189,20 +192,20 @@ export async function closeAsLost(db: Database, runId: string): Promise<boolean>
 }
 
 /** Counts an execution on the run that it met and does not own. @throws Fenced `not_mine`, always */
-export async function refuseStranger(db: Database, runId: string): Promise<never> {
+export async function refuseOtherExecution(db: Database, runId: string): Promise<never> {
   await inStatement(db.$executeRaw`UPDATE runs SET fenced_count = fenced_count + 1 WHERE id = ${runId}`);
   throw new Fenced('not_mine');
 }
 
-/** `Surroundings.gone`, of a room `r`, a membership `m` and a roster row `ra`. */
+/** `RunContext.gone`, of a room `r`, a membership `m` and a roster row `ra`. */
 export const GONE = Prisma.sql`
   CASE WHEN r.closed_at IS NOT NULL THEN 'room_closed'
        WHEN m.left_at IS NOT NULL OR ra.removed_at IS NOT NULL THEN 'not_a_member' END AS gone`;
 
 /** A run that this execution owns, locked with the membership and roster rows it acts under, and what stands around it. */
-export interface OwnRun {
+export interface OwnedRun {
   readonly run: LockedRun;
-  readonly around: Surroundings;
+  readonly runContext: RunContext;
   readonly done: readonly RecordedStep[];
   /** Those decided first before the others. */
   readonly holds: readonly HoldRecord[];
@@ -213,7 +216,7 @@ export interface OwnRun {
  * it. What is to be read under them is read by a statement sent behind this one: a single one that had to wait for a lock
  * would read the rest as it was before the wait.
  */
-export async function lockOwnRunAndPlace(tx: SqlTx, execution: Execution, runId: string): Promise<void> {
+export async function lockMembershipAndRun(tx: SqlTx, execution: Execution, runId: string): Promise<void> {
   await write(tx)`
     SELECT 1 AS locked
     FROM room_members m
@@ -224,17 +227,12 @@ export async function lockOwnRunAndPlace(tx: SqlTx, execution: Execution, runId:
 }
 
 /** Locks membership, roster and the run if this execution owns it, and reads what stands around it; undefined otherwise. */
-export async function lockOwnRunAndSurroundings(
-  tx: SqlTx,
-  execution: Execution,
-  runId: string,
-): Promise<OwnRun | undefined> {
-  await lockOwnRunAndPlace(tx, execution, runId);
-  const [row] = await tx.$queryRaw<OwnRunRow[]>`
+export async function lockOwnedRun(tx: SqlTx, execution: Execution, runId: string): Promise<OwnedRun | undefined> {
+  await lockMembershipAndRun(tx, execution, runId);
+  const [row] = await tx.$queryRaw<OwnedRunRow[]>`
     SELECT ${RUN_COLUMNS}, ${GONE}, r.hop_limit AS "hopLimit", r.run_allowance AS "runAllowance",
            r.paused_at IS NOT NULL AS "roomPaused", r.closed_at IS NOT NULL AS "roomClosed", a.name AS "agentName",
-           ra.right_reply AS "rightReply", ra.right_memory AS "rightMemory", ra.right_task_update AS "rightTaskUpdate",
-           ra.right_task_send AS "rightTaskSend",
+           ${ROSTER_RIGHTS} AS "rosterRights",
            (SELECT coalesce(jsonb_agg(jsonb_build_object('key', s.step_key, 'state', s.state, 'code', s.code,
                                                          'effectId', s.effect_id)), '[]')
             FROM run_steps s WHERE s.run_id = runs.id) AS done,
@@ -250,7 +248,7 @@ export async function lockOwnRunAndSurroundings(
   if (!row) return undefined;
   return {
     run: row,
-    around: {
+    runContext: {
       room: {
         id: row.roomId,
         hopLimit: row.hopLimit,
@@ -259,7 +257,7 @@ export async function lockOwnRunAndSurroundings(
         closed: row.roomClosed,
       },
       author: { kind: 'agent', id: row.agentId, name: row.agentName, companyId: row.companyId },
-      rights: rightsOf(row),
+      rights: row.rosterRights,
       gone: row.gone,
     },
     done: row.done,
@@ -267,17 +265,14 @@ export async function lockOwnRunAndSurroundings(
   };
 }
 
-interface OwnRunRow extends LockedRun {
+interface OwnedRunRow extends LockedRun {
   readonly hopLimit: number;
   readonly runAllowance: number;
   readonly roomPaused: boolean;
   readonly roomClosed: boolean;
   readonly agentName: string;
-  readonly gone: Surroundings['gone'];
-  readonly rightReply: string;
-  readonly rightMemory: string;
-  readonly rightTaskUpdate: string;
-  readonly rightTaskSend: string;
+  readonly gone: RunContext['gone'];
+  readonly rosterRights: Rights;
   readonly done: readonly RecordedStep[];
   readonly holds: readonly HoldRecord[];
 }
@@ -287,13 +282,13 @@ function recheck(
   step: Step,
   steps: readonly Step[],
   done: readonly StepRecord[],
-  around: Surroundings,
+  runContext: RunContext,
   hold: HoldRecord | undefined,
 ): string | undefined {
-  if (around.gone !== null) return around.gone;
-  const kind: ActionKind = step.kind;
+  if (runContext.gone !== null) return runContext.gone;
+  const kind: StepKind = step.kind;
   // A yes stands for as long as the right would still ask for one.
-  const right = around.rights[kind];
+  const right = runContext.rights[kind];
   if (right === 'refuse' || (right === 'hold' && hold === undefined)) return 'right_revoked';
   const declaresReply = steps.some((planned) => planned.kind === 'reply');
   const replied = done.some((record) => record.key === 'reply' && record.state === 'done');

@@ -41,7 +41,7 @@ export function isOwn(runId: string, execution: Execution): Prisma.Sql {
 }
 
 /** Locks the run's row if this execution owns it; undefined otherwise. */
-export async function lockOwnRun(tx: SqlTx, execution: Execution, runId: string): Promise<LockedRun | undefined> {
+export async function lockOwnedRunRow(tx: SqlTx, execution: Execution, runId: string): Promise<LockedRun | undefined> {
   const [run] = await tx.$queryRaw<LockedRun[]>`
     SELECT ${RUN_COLUMNS} FROM runs WHERE ${isOwn(runId, execution)}
     FOR NO KEY UPDATE`;

@@ -6,11 +6,12 @@ import { createHash } from 'node:crypto';
 import { MODEL_REQUESTS_LIMIT, type DeclaredReply, type Ending, type Rights } from '../../../workflows/contract';
 import { Prisma } from '../../generated/client';
 import type { ModelProtocol } from '../../../workflows/policy/model-endpoint';
-import { closeLockedRun } from './run-closing';
+import { closeLockedRun, endUnanswered } from './run-closing';
 import { RoomDraft } from '../rooms/room-draft';
+import { ROSTER_RIGHTS } from '../rooms/roster';
 import { Fenced } from '../db/errors';
-import { GONE, lockOwnRunAndPlace, refuseStranger, type Surroundings } from './fence';
-import { isOwn, lockOwnRun, RUN_COLUMNS, type Execution, type LockedRun } from './locked-run';
+import { GONE, lockMembershipAndRun, refuseOtherExecution, type RunContext } from './fence';
+import { isOwn, lockOwnedRunRow, RUN_COLUMNS, type Execution, type LockedRun } from './locked-run';
 import { readRelevant } from './relevance';
 import { roomView, type NewestOfRoom, type RoomView } from './context-queries';
 import type { Database } from '../db/database';
@@ -82,7 +83,7 @@ export async function claimRequest(
   meanwhile?: (request: RequestToSend) => void,
 ): Promise<RequestClaim> {
   const claim = await db.sqlTransaction(async (tx): Promise<RequestClaim | 'not_mine'> => {
-    await lockOwnRunAndPlace(tx, execution, runId);
+    await lockMembershipAndRun(tx, execution, runId);
     const asking = await loadAsking(tx, execution, runId);
     if (!asking) return 'not_mine';
     const { run, gone, target, last, view } = asking;
@@ -101,7 +102,7 @@ export async function claimRequest(
     const number = (last?.number ?? 0) + 1;
     const mayAskAgain = last === null || ['retry', 'unknown', 'in_flight', 'aborted'].includes(last.outcome);
     if (number > limit || !mayAskAgain) {
-      await markUnanswered(tx, runId);
+      await tx.$executeRaw`${endUnanswered(runId)}`;
       return { kind: 'settled' };
     }
     let manifest: Record<string, unknown> | null = null;
@@ -111,8 +112,7 @@ export async function claimRequest(
     }
     await write(tx)`
       WITH unanswered AS (
-        UPDATE model_requests SET outcome = 'unknown', code = 'unknown', ended_at = clock_ms()
-        WHERE run_id = ${runId} AND outcome = 'in_flight'
+        ${endUnanswered(runId)}
       ), stored AS (
         UPDATE runs SET context = coalesce(context, ${manifest === null ? null : JSON.stringify(context)}::jsonb),
                         manifest = coalesce(manifest, ${manifest === null ? null : JSON.stringify(manifest)}::jsonb),
@@ -125,7 +125,7 @@ export async function claimRequest(
     if (meanwhile) setImmediate(meanwhile, request);
     return request;
   });
-  return claim === 'not_mine' ? refuseStranger(db, runId) : claim;
+  return claim === 'not_mine' ? refuseOtherExecution(db, runId) : claim;
 }
 
 /**
@@ -153,8 +153,7 @@ export async function endRequest(
           reply = coalesce(reply, ${reply}::jsonb),
           reply_sha256 = coalesce(reply_sha256, ${sha256}),
           rights = CASE WHEN reply IS NULL AND ${reply}::text IS NOT NULL THEN (
-            SELECT jsonb_build_object('reply', ra.right_reply, 'memory', ra.right_memory,
-                                      'task_update', ra.right_task_update, 'task_send', ra.right_task_send)
+            SELECT ${ROSTER_RIGHTS}
             FROM room_agents ra WHERE ra.room_id = runs.room_id AND ra.agent_id = runs.agent_id)
             ELSE rights END
         WHERE id = ${runId} AND temporal_run_id = ${execution.temporalRunId}
@@ -183,15 +182,15 @@ export async function endRequest(
 
 // Nothing was updated: the run is closed, or another execution's. A reply stored before it closed is still its reply.
 async function storedOrFenced(db: Database, execution: Execution, runId: string): Promise<StoredReply> {
-  const run = await db.sqlTransaction((tx) => lockOwnRun(tx, execution, runId));
-  if (!run) return refuseStranger(db, runId);
+  const run = await db.sqlTransaction((tx) => lockOwnedRunRow(tx, execution, runId));
+  if (!run) return refuseOtherExecution(db, runId);
   if (run.reply === null || run.replySha256 === null || run.rights === null) throw new Fenced('closed');
   return { reply: run.reply, sha256: run.replySha256, rights: run.rights };
 }
 
 interface Asking {
   readonly run: LockedRun;
-  readonly gone: Surroundings['gone'];
+  readonly gone: RunContext['gone'];
   readonly target: ModelTarget;
   readonly last: LastRequest | null;
   /** What the requests of the run send, once the first has stored it. */
@@ -255,10 +254,4 @@ const OWN = {
 interface LastRequest {
   readonly number: number;
   readonly outcome: string;
-}
-
-async function markUnanswered(tx: SqlTx, runId: string): Promise<void> {
-  await tx.$executeRaw`
-    UPDATE model_requests SET outcome = 'unknown', code = 'unknown', ended_at = clock_ms()
-    WHERE run_id = ${runId} AND outcome = 'in_flight'`;
 }

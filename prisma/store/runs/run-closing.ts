@@ -4,6 +4,7 @@ import type { Ending } from '../../../workflows/contract';
 import { computeEnding, type CloseReason, type RequestRecord, type StepRecord } from '../../../workflows/policy/ending';
 import type { HoldRecord } from '../../../workflows/policy/next-move';
 import { declaredKinds, planSteps, type Step } from '../../../workflows/policy/steps';
+import { Prisma } from '../../generated/client';
 import { settlement } from '../eligibility/budgets';
 import { WAKES_CHANNEL, type RoomDraft } from '../rooms/room-draft';
 import { loadHolds, supersedeHeldActions } from './held-actions/execute';
@@ -56,8 +57,7 @@ export async function closeLockedRun(
   if (last) rows.push(stepColumns(last.step, last.record));
   await write(tx)`
     WITH unanswered AS (
-      UPDATE model_requests SET outcome = 'unknown', code = 'unknown', ended_at = clock_ms()
-      WHERE run_id = ${run.id} AND outcome = 'in_flight'
+      ${endUnanswered(run.id)}
     ), steps AS (
       INSERT INTO run_steps (run_id, step_key, position, kind, state, code, effect_id)
       SELECT ${run.id}, x.step_key, x.position, x.kind, x.state, x.code, x.effect_id
@@ -82,6 +82,13 @@ export async function closeLockedRun(
     data: { run: run.id, agent: run.agentId, message: run.messageId, ending, posted },
   });
   return ending;
+}
+
+/** The statement that ends a run's request without an answer as `unknown`. The request still counts against the limit. */
+export function endUnanswered(runId: string): Prisma.Sql {
+  return Prisma.sql`
+    UPDATE model_requests SET outcome = 'unknown', code = 'unknown', ended_at = clock_ms()
+    WHERE run_id = ${runId} AND outcome = 'in_flight'`;
 }
 
 /** The steps of a run that have their row. Read under the run's lock, they can't change. */

@@ -73,7 +73,7 @@ export function mayHold(rights: Rights | null): boolean {
  *
  * Its time limit is less of the time in which it is. When the reconciler looks at it next follows from it too.
  */
-export async function recordStanding(tx: SqlTx, runId: string, move: Move, rights: Rights): Promise<void> {
+export async function recordProgress(tx: SqlTx, runId: string, move: Move, rights: Rights): Promise<void> {
   const decided = move.kind === 'act' && rights[move.step.kind] === 'hold';
   const parked = decided || move.kind === 'wait';
   const lookSeconds = decided ? CARRY_OUT_SECONDS : parked ? PARKED_LOOK_SECONDS : OPEN_LOOK_SECONDS;

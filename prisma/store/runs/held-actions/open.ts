@@ -4,10 +4,10 @@ import { nextMove, type HoldRecord } from '../../../../workflows/policy/next-mov
 import { actionOf, declaredKinds, planSteps, stepsToHold } from '../../../../workflows/policy/steps';
 import type { Execution } from '../locked-run';
 import { Fenced } from '../../db/errors';
-import { freeze, recordStanding } from './execute';
+import { freeze, recordProgress } from './execute';
 import { newId } from '../../db/ids';
 import { notifyAfterCommit } from '../../db/notifications';
-import { lockOwnRunAndSurroundings, refuseStranger } from '../fence';
+import { lockOwnedRun, refuseOtherExecution } from '../fence';
 import type { Database } from '../../db/database';
 
 /**
@@ -23,7 +23,7 @@ export async function openHeldActions(
   expiryMs: number,
 ): Promise<HoldRecord[]> {
   const opened = await db.sqlTransaction(async (tx): Promise<HoldRecord[] | 'not_mine'> => {
-    const own = await lockOwnRunAndSurroundings(tx, execution, runId);
+    const own = await lockOwnedRun(tx, execution, runId);
     if (!own) return 'not_mine';
     const { run, done, holds } = own;
     if (run.state === 'closed') throw new Fenced('closed');
@@ -43,8 +43,8 @@ export async function openHeldActions(
       notifyAfterCommit(tx, run.companyId);
     }
     const all = [...holds, ...rows.map((row): HoldRecord => ({ key: row.step_key, state: 'held' }))];
-    await recordStanding(tx, run.id, nextMove(steps, rights, done, all), rights);
+    await recordProgress(tx, run.id, nextMove(steps, rights, done, all), rights);
     return all;
   });
-  return opened === 'not_mine' ? refuseStranger(db, runId) : opened;
+  return opened === 'not_mine' ? refuseOtherExecution(db, runId) : opened;
 }
