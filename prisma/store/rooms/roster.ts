@@ -4,7 +4,7 @@ import type { Rights, Right, SuppressedReason } from '../../../workflows/contrac
 import { foldName } from '../../../workflows/policy/mentions';
 import { IS_USED_UP } from '../eligibility/budgets';
 import { Conflict, NotFound } from '../db/errors';
-import { KEY_REJECTED, shutGate } from '../eligibility/gates';
+import { KEY_REJECTED, suppressionReason } from '../eligibility/gates';
 import { type SqlTx, type Tx } from '../db/transaction';
 
 /** A room as a writer finds it, its company's membership locked so that leaving waits for the write. */
@@ -82,7 +82,7 @@ export async function loadRoster(reader: SqlTx, roomId: string): Promise<RosterA
 
 /** Why a wake of this agent would be suppressed from the start, or null. */
 export function gateOf(room: RoomForWrite, agent: RosterAgent, hop: number): SuppressedReason | null {
-  return shutGate({
+  return suppressionReason({
     roomClosed: room.closed,
     roomPaused: room.paused,
     onRoster: true,
