@@ -1,4 +1,4 @@
-// What a provider's answer means for the run: ask again, or give up. The one table; SPEC section 6.
+// What a provider's answer means for the run: retry or give up. The only table of this decision.
 // Decided by status and by structured codes. Free text is never searched: it may quote the user, or the key; the start of a
 // sentence counts where a provider gives no other clue.
 

@@ -37,18 +37,3 @@ export function cleanText(text: string): string {
 export function isBlank(text: string): boolean {
   return /^[\s\p{Cc}\p{Default_Ignorable_Code_Point}]*$/u.test(text);
 }
-
-/** A full time with its offset, or a full date, that exists in the calendar and fits Postgres' types. */
-export function isRfc3339TimeOrDate(text: string): boolean {
-  const parts =
-    /^(\d{4})-(\d{2})-(\d{2})(?:[Tt](\d{2}):(\d{2}):(\d{2})(?:\.\d{1,9})?(?:[Zz]|[+-](\d{2}):(\d{2})))?$/.exec(text);
-  if (parts === null) return false;
-  const [year = 0, month = 0, day = 0, hour = 0, minute = 0, second = 0, offsetHour = 0, offsetMinute = 0] = parts
-    .slice(1)
-    .map((part) => Number(part ?? 0));
-  const date = new Date(Date.UTC(2000, month - 1, day));
-  date.setUTCFullYear(year, month - 1, day);
-  const isDate = year >= 1 && date.getUTCMonth() === month - 1 && date.getUTCDate() === day;
-  // Postgres knows no offset past 15:59, and JavaScript no second 60.
-  return isDate && hour <= 23 && minute <= 59 && second <= 59 && offsetHour <= 15 && offsetMinute <= 59;
-}

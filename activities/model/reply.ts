@@ -16,7 +16,8 @@ import {
   type StepKind,
 } from '../../workflows/contract';
 import { NOTHING_DECLARED } from '../../workflows/policy/steps';
-import { cleanText, isBlank, isRfc3339TimeOrDate, stripReasoning } from './reply-text';
+import { parseDeadline } from '../../workflows/policy/rfc3339';
+import { cleanText, isBlank, stripReasoning } from './reply-text';
 
 /** A memory line's tags are labels to search by, not text. */
 export const TAGS_LIMIT = 20;
@@ -94,7 +95,12 @@ const PARTS: {
           priority: z.enum(TASK_PRIORITIES),
           deadline: z
             .string()
-            .refine(isRfc3339TimeOrDate)
+            .transform((given, context) => {
+              const kept = parseDeadline(given);
+              if (kept !== null) return kept;
+              context.addIssue({ code: 'custom', message: 'an RFC 3339 time or date' });
+              return z.NEVER;
+            })
             .nullable()
             .describe('An RFC 3339 time such as 2026-08-08T17:00:00Z, a date such as 2026-08-08, or null.'),
         }),
@@ -113,7 +119,9 @@ const replySchema = z.strictObject(Object.fromEntries(ORDERED_PARTS.map(({ field
 const KEYWORDS_NOT_ASKED_FOR = new Set(['$schema', 'minLength', 'maxLength', 'minItems', 'maxItems']);
 
 /** The JSON schema that a reply is asked for in. */
-export const REPLY_JSON_SCHEMA = withoutLimits(z.toJSONSchema(replySchema)) as Readonly<Record<string, JSONValue>>;
+export const REPLY_JSON_SCHEMA = withoutLimits(z.toJSONSchema(replySchema, { io: 'input' })) as Readonly<
+  Record<string, JSONValue>
+>;
 
 function withoutLimits(schema: object): unknown {
   return JSON.parse(

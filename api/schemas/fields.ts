@@ -2,6 +2,7 @@
 
 import { z } from 'zod';
 import { isValidName, isValidSlug, NAME_LIMIT, SLUG_LIMIT, slugFromName } from '../../workflows/policy/mentions';
+import { parseDeadline, parseInstant } from '../../workflows/policy/rfc3339';
 import { InvalidInput } from '../../prisma/store/db/errors';
 import type { IdPrefix } from '../../prisma/store/db/ids';
 import { TEXT_LIMIT } from '../../workflows/contract';
@@ -73,7 +74,7 @@ export const CHANGES_SOMETHING = 'at least one field to change';
 export const deadline = z
   .string('text')
   .transform((given, context) => {
-    const kept = readDeadline(given);
+    const kept = parseDeadline(given);
     if (kept !== null) return kept;
     context.addIssue({ code: 'custom', message: 'a date such as 2026-08-08, or a time such as 2026-08-08T17:00:00Z' });
     return z.NEVER;
@@ -84,30 +85,9 @@ export const deadline = z
 export const instant = z
   .string('text')
   .transform((given, context) => {
-    const kept = given.includes('T') || given.includes('t') ? readDeadline(given) : null;
-    if (kept !== null) return new Date(kept);
+    const kept = parseInstant(given);
+    if (kept !== null) return kept;
     context.addIssue({ code: 'custom', message: 'a time such as 2026-08-08T17:00:00Z' });
     return z.NEVER;
   })
   .meta({ format: 'date-time', examples: ['2026-08-08T17:00:00Z'] });
-
-const DATE = /^(\d{4})-(\d{2})-(\d{2})$/;
-const TIME = /^(\d{4}-\d{2}-\d{2})[Tt]([01]\d|2[0-3]):[0-5]\d:[0-5]\d(\.\d{1,9})?([Zz]|[+-]([01]\d|2[0-3]):[0-5]\d)$/;
-
-function readDeadline(given: string): string | null {
-  if (isCalendarDate(given)) return given;
-  const date = TIME.exec(given)?.[1];
-  if (date === undefined || !isCalendarDate(date)) return null;
-  const instantOf = new Date(given.toUpperCase());
-  // In UTC, the time can fall outside the years 1 to 9999 that RFC 3339 allows.
-  const year = instantOf.getUTCFullYear();
-  return year >= 1 && year <= 9999 ? instantOf.toISOString() : null;
-}
-
-function isCalendarDate(given: string): boolean {
-  const [, year = 0, month = 0, day = 0] = (DATE.exec(given) ?? []).map(Number);
-  if (year < 1) return false;
-  const date = new Date(Date.UTC(2000, month - 1, day));
-  date.setUTCFullYear(year, month - 1, day);
-  return date.getUTCMonth() === month - 1 && date.getUTCDate() === day;
-}

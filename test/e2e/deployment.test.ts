@@ -1,15 +1,16 @@
-// The Dockerfile and the compose file, parsed and held to the rules that their linters have, and their commands run as they
-// stand there, on this machine instead of in a container.
+// The Dockerfile and the compose file: the rules of their linters, and every command, run on this machine in a folder that
+// holds only the files that the Dockerfile copies.
 
 import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, readFileSync } from 'node:fs';
+import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { DockerfileParser, type Instruction } from 'dockerfile-ast';
 import { parse } from 'yaml';
 import { SEARCH_ATTRIBUTES } from '../../workflows/search-attributes';
 import { createTestDatabase, type TestDatabase } from '../support/database';
 import { freePorts } from '../support/free-ports';
+import { buildImageFolder, type ImageFolder } from '../support/image-folder';
 import { temporalAddress, until } from '../support/run-waits';
 import { MASTER_KEYS } from '../support/world';
 
@@ -54,7 +55,7 @@ describe('the Dockerfile', () => {
     expect(of('MAINTAINER')).toEqual([]);
     for (const workdir of of('WORKDIR')) expect(workdir.getArgumentsContent()).toMatch(/^\//);
     // The exec form, or a shell would take the signal that stops the process.
-    expect(JSON.parse(of('CMD').at(-1)?.getArgumentsContent() ?? '')).toEqual(['node', 'dist/worker/main.js']);
+    expect(JSON.parse(of('CMD').at(-1)?.getArgumentsContent() ?? '')).toEqual(ofName('worker').command);
     for (const run of of('RUN').map((one) => one.getArgumentsContent() ?? '')) {
       expect(run).not.toMatch(/\bsudo\b|npm install\b|curl .*\|/);
       if (run.includes('apt-get install')) {
@@ -75,7 +76,6 @@ describe('the compose file', () => {
   test('pins every image, and migrates apart, before anything serves', () => {
     for (const { image } of Object.values(services)) if (image !== undefined) expect(image).toMatch(/:\d+\.\d+/);
     expect(ofName('migrate')).toMatchObject({
-      command: ['node', 'dist/worker/cli/main.js', 'migrate'],
       restart: 'no',
       depends_on: { postgres: { condition: 'service_healthy' } },
     });
@@ -120,23 +120,26 @@ describe('the compose file', () => {
   });
 });
 
-describe('the commands, outside a container', () => {
+describe('the files that the Dockerfile copies', () => {
+  let image: ImageFolder;
   let database: TestDatabase;
   const children: ChildProcess[] = [];
 
   beforeAll(async () => {
-    database = await createTestDatabase();
-  });
+    [image, database] = await Promise.all([buildImageFolder(), createTestDatabase()]);
+    // It compiles the product: 15 s alone, 70 s beside other work.
+  }, 180_000);
   afterAll(async () => {
     for (const child of children) child.kill('SIGKILL');
     await database.drop();
+    image.remove();
   });
 
   const run = (command: readonly string[], env: Record<string, string>): ChildProcess => {
     const [program = '', ...args] = command;
     const child = spawn(program, args, {
-      cwd: ROOT,
-      env: { PATH: process.env['PATH'], ...env },
+      cwd: image.folder,
+      env: { PATH: process.env['PATH'], ...image.env, ...env },
       stdio: ['ignore', 'ignore', 'inherit'],
     });
     children.push(child);
@@ -145,15 +148,29 @@ describe('the commands, outside a container', () => {
   const exitOf = async (child: ChildProcess): Promise<number | null> =>
     child.exitCode ?? ((await once(child, 'exit')) as [number | null])[0];
 
-  test('migrate, then the API and a worker until their own health checks pass, then SIGTERM', async () => {
+  test('name no path of the folders that the image does not hold', () => {
+    const files = readdirSync(join(image.folder, 'dist'), { recursive: true, encoding: 'utf8' }).filter(
+      (file) => file.endsWith('.js') && !file.includes('workflow-bundle'),
+    );
+    expect(files).toContain('api/main.js');
+    const named = files.filter((file) =>
+      /\b(?:test|bench|examples)\//.test(readFileSync(join(image.folder, 'dist', file), 'utf8')),
+    );
+    expect(named).toEqual([]);
+  });
+
+  test('are enough to migrate, and for the API and a worker to become healthy, to answer, and to stop on SIGTERM', async () => {
     const [apiPort, metricsPort, workerPort, sdkPort] = await freePorts(4);
-    /** As the compose file has it, with the hosts and secrets of this machine. */
+    /** The environment of the compose file, with the hosts and secrets of this machine. */
     const envOf = (name: string): Record<string, string> => ({
       ...ofName(name).environment,
       DATABASE_URL: database.url,
       TEMPORAL_ADDRESS: temporalAddress(),
       MASTER_KEYS,
       ...(name === 'api' && { OPERATOR_KEY: 'o'.repeat(40) }),
+      // The image listens on every address of its container; a test listens on the loopback address only.
+      API_HOST: '127.0.0.1',
+      WORKER_HOST: '127.0.0.1',
       API_PORT: String(apiPort),
       API_METRICS_PORT: String(metricsPort),
       WORKER_PORT: String(workerPort),
@@ -161,20 +178,41 @@ describe('the commands, outside a container', () => {
       TASK_QUEUE: `test-compose-${apiPort}`,
       LOG_LEVEL: 'error',
     });
-    expect(await exitOf(run(ofName('migrate').command ?? [], envOf('migrate')))).toBe(0);
-    for (const name of ['api', 'worker']) {
-      const { command = [], healthcheck } = ofName(name);
-      expect(existsSync(join(ROOT, command[1] ?? ''))).toBe(true);
-      const child = run(command, envOf(name));
-      const check = (healthcheck?.test ?? []).slice(1);
-      await until(`${name} to be healthy`, async () => (await exitOf(run(check, envOf(name)))) === 0);
-      if (name === 'worker') {
+    const checks: Readonly<Record<string, () => Promise<void>>> = {
+      api: () => checkApi(`http://127.0.0.1:${apiPort}`),
+      worker: async () => {
         const sdk = await (await fetch(`http://127.0.0.1:${sdkPort}/metrics`)).text();
         expect(sdk).toMatch(/temporal_num_pollers|temporal_worker_task_slots_available/);
-      }
+      },
+    };
+    expect(await exitOf(run(ofName('migrate').command ?? [], envOf('migrate')))).toBe(0);
+    for (const [name, checkAnswers] of Object.entries(checks)) {
+      const { command = [], healthcheck } = ofName(name);
+      const child = run(command, envOf(name));
+      const isHealthy = (healthcheck?.test ?? []).slice(1);
+      await until(`${name} to be healthy`, async () => {
+        if (child.exitCode !== null) throw new Error(`${name} ended with code ${child.exitCode}`);
+        return (await exitOf(run(isHealthy, envOf(name)))) === 0;
+      });
+      await checkAnswers();
       child.kill('SIGTERM');
       expect(await exitOf(child)).toBe(0);
-      expect(await exitOf(run(check, envOf(name)))).toBe(1);
+      expect(await exitOf(run(isHealthy, envOf(name)))).toBe(1);
     }
   });
+
+  /** Fetches everything that the API reads from files of the image or makes when it is first asked for. */
+  async function checkApi(url: string): Promise<void> {
+    const readPage = async (path: string): Promise<string> => {
+      const response = await fetch(`${url}${path}`);
+      expect([path, response.status]).toEqual([path, 200]);
+      return response.text();
+    };
+    const page = await readPage('/console');
+    const assets = [...page.matchAll(/"(\/console\/assets\/[^"]+)"/g)].map((match) => match[1] ?? '');
+    expect(assets.map((path) => path.split('.').at(-1)).sort()).toEqual(['css', 'js', 'svg']);
+    for (const asset of assets) expect((await readPage(asset)).length).toBeGreaterThan(100);
+    expect(JSON.parse(await readPage('/openapi.json'))).toMatchObject({ openapi: expect.any(String) });
+    expect(await readPage('/docs')).toContain('</html>');
+  }
 });

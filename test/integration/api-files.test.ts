@@ -1,4 +1,4 @@
-// Files through the API: sent, listed, given back, read by a parser, and by whom (cases.md, section h).
+// Files through the API: upload, list, download, parsing, and who may read them.
 
 import { promisify } from 'node:util';
 import { gzip, gzipSync } from 'node:zlib';

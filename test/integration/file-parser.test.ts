@@ -1,4 +1,4 @@
-// What a parser makes of a file, in a process of its own: formats, encodings, limits (cases.md, section h).
+// The file parser in its own process: formats, encodings, limits.
 
 import { createServer } from 'node:http';
 import { Socket, type AddressInfo } from 'node:net';

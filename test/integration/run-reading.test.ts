@@ -1,5 +1,5 @@
-// What a run reads beyond the newest: what has to do with the message that woke it, what its tasks refer to, and nothing
-// that is not its company's to read (cases.md, section h).
+// The entries that a run reads beyond the newest: entries about the message that woke it, and the references of its tasks.
+// A run never reads an entry that its company may not read.
 
 import { RoomDraft, type Author } from '../../prisma/store/rooms/room-draft';
 import { stageFile } from '../../prisma/store/files/files';

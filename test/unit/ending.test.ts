@@ -1,4 +1,4 @@
-// How a run ends, and what becomes of every declared step: the table of SPEC 4, from records alone.
+// The ending of a run and the final state of every declared step, computed from records alone.
 
 import type { StepKind, Right, Rights } from '../../workflows/contract';
 import {
@@ -345,7 +345,7 @@ describe('over every reply, every right and every point of stopping', () => {
             const label = JSON.stringify({ kinds, rights, done, reason, ending, missing });
             if (new Set(states.map((each) => each.key)).size !== steps.length || states.length !== steps.length)
               throw new Error(label);
-            if (ending !== endingBySpec(states, reason)) throw new Error(label);
+            if (ending !== endingByRules(states, reason)) throw new Error(label);
           }
         }
       }
@@ -356,8 +356,8 @@ describe('over every reply, every right and every point of stopping', () => {
     );
   });
 
-  // SPEC 4's own sentences, in their order.
-  function endingBySpec(states: readonly StepRecord[], reason: CloseReason): string {
+  // The rules of an ending, written a second time and in their order of precedence.
+  function endingByRules(states: readonly StepRecord[], reason: CloseReason): string {
     if (reason.kind !== 'ended' && reason.kind !== 'failed') return reason.kind;
     const reply = states.find((each) => each.key === 'reply')?.state;
     if (reply === 'refused' || reply === 'superseded') return 'not_allowed';

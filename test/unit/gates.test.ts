@@ -1,6 +1,13 @@
-// The gates of a wake: which one shuts, which one speaks first, and how much of it other companies hear.
+// The gates of a wake: which facts shut which gate, which gate gives the reason, and what other companies see of a reason.
+// test/integration/gates.test.ts compares the gates with their SQL.
 
-import { closedWhileWaiting, publicReason, shutGate, type GateFacts } from '../../prisma/store/eligibility/gates';
+import {
+  deliveryReason,
+  publicReason,
+  revocationReason,
+  suppressionReason,
+  type GateFacts,
+} from '../../prisma/store/eligibility/gates';
 import { SUPPRESSED_REASONS, type SuppressedReason } from '../../workflows/contract';
 
 const OPEN: GateFacts = {
@@ -17,7 +24,7 @@ const OPEN: GateFacts = {
   hopLimit: 8,
 };
 
-/** Every way to shut a gate, those that speak first first. */
+/** Every way to shut a gate, in the order of precedence. */
 const GATES: readonly (readonly [Partial<GateFacts>, SuppressedReason])[] = [
   [{ roomClosed: true }, 'room_closed'],
   [{ isMember: false }, 'not_a_member'],
@@ -32,30 +39,33 @@ const GATES: readonly (readonly [Partial<GateFacts>, SuppressedReason])[] = [
 ];
 
 test('a wake passes at the hop limit with one run of the allowance left', () => {
-  expect(shutGate(OPEN)).toBeNull();
-  expect(closedWhileWaiting(OPEN)).toBeNull();
+  expect(suppressionReason(OPEN)).toBeNull();
+  expect(deliveryReason(OPEN)).toBeNull();
+  expect(revocationReason(OPEN)).toBeNull();
 });
 
 test.each(GATES)('%j shuts the gate: %s', (facts, reason) => {
-  expect(shutGate({ ...OPEN, ...facts })).toBe(reason);
+  expect(suppressionReason({ ...OPEN, ...facts })).toBe(reason);
 });
 
 test('of all gates that are shut at once, the first one in order gives the reason', () => {
   for (let shut = 1; shut < 2 ** GATES.length; shut += 1) {
     const gates = GATES.filter((_, index) => (shut & (2 ** index)) !== 0);
     const facts = Object.assign({}, OPEN, ...gates.map(([change]) => change)) as GateFacts;
-    if (shutGate(facts) !== gates[0]?.[1]) throw new Error(JSON.stringify({ facts, said: shutGate(facts) }));
+    const reason = suppressionReason(facts);
+    if (reason !== gates[0]?.[1]) throw new Error(JSON.stringify({ facts, reason }));
   }
 });
 
-test('hops, the allowance and budgets, spent at delivery, do not shut between delivery and claim; every other gate does', () => {
+test('delivery leaves the allowance and budgets to its locks, and a claim also leaves out the hop limit', () => {
   for (const [facts, reason] of GATES) {
-    const isSpent = reason === 'hop_limit' || reason === 'allowance' || reason === 'budget';
-    expect(closedWhileWaiting({ ...OPEN, ...facts })).toBe(isSpent ? null : reason);
+    const isSpent = reason === 'allowance' || reason === 'budget';
+    expect(deliveryReason({ ...OPEN, ...facts })).toBe(isSpent ? null : reason);
+    expect(revocationReason({ ...OPEN, ...facts })).toBe(isSpent || reason === 'hop_limit' ? null : reason);
   }
 });
 
-test('what a company keeps to itself reads `unavailable` elsewhere', () => {
+test('other companies see `unavailable` for reasons that a company keeps to itself', () => {
   expect(Object.fromEntries(SUPPRESSED_REASONS.map((reason) => [reason, publicReason(reason)]))).toEqual({
     paused: 'unavailable',
     key_rejected: 'unavailable',

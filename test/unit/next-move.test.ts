@@ -1,4 +1,4 @@
-// What a run does next while some of it waits for a yes, and how it then ends: SPEC's sentences about held actions.
+// The next move of a run while some of its actions wait for approval, and how the run then ends.
 
 import fc from 'fast-check';
 import { HELD_ACTION_STATES, type StepKind, type HeldActionState, type Rights } from '../../workflows/contract';

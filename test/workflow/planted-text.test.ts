@@ -1,5 +1,4 @@
-// Text that another company planted in a room, as the model's server sees it: data in the user part, and nothing else
-// (cases.md, section h).
+// Text that another company planted in a room, as the model's server sees it: only as data in the user part.
 
 import { RoomDraft } from '../../prisma/store/rooms/room-draft';
 import { stageFile } from '../../prisma/store/files/files';

@@ -1,4 +1,4 @@
-// Connections of Temporal's clients. A worker's own connection is worker/temporal.ts'.
+// Connections of Temporal's clients. A worker's own connection is worker/connections.ts'.
 
 import { Connection, type ConnectionOptions } from '@temporalio/client';
 import { explainTemporalFailure, type TemporalUnavailable } from './failure';

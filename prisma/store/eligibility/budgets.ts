@@ -52,10 +52,13 @@ export const IS_USED_UP = Prisma.sql`(
     SELECT coalesce(sum(t.settled), 0) FROM token_reservations t
     WHERE t.company_id = c.id AND t.day = (clock_ms() AT TIME ZONE 'UTC')::date) END)`;
 
-/** Whether this wake reserves: its agent or its company has a budget. */
+/** Whether a wake reserves tokens: its agent or its company has a budget. */
 export function isBudgeted(wake: BudgetFacts): boolean {
   return wake.agentTokensPerDay !== null || wake.companyTokensPerDay !== null;
 }
+
+/** `isBudgeted`, as a condition on an agent `a` of company `c`. A test compares both. */
+export const IS_BUDGETED = Prisma.sql`(a.tokens_per_day IS NOT NULL OR c.tokens_per_day IS NOT NULL)`;
 
 /**
  * Locks the budgets of these wakes until the transaction ends, and then reads what counts against each today.

@@ -1,5 +1,5 @@
-// Files of a room: added by its members, read by all of them. A file's name is shown and is never a path; what it says is
-// read by a parser in a process of its own (`file-parsing.ts`), and searched as passages.
+// Files of a room: members add and read them. A file's name is shown and is never used as a path. A parser process reads
+// the content (queue: parse-queue.ts), and a search finds it as passages (passages.ts).
 
 import { createHash } from 'node:crypto';
 import type { File } from '../../generated/client';

@@ -6,7 +6,7 @@ import { perStepKind } from '../../../workflows/policy/steps';
 import { Prisma, type RoomAgent } from '../../generated/client';
 import { IS_USED_UP } from '../eligibility/budgets';
 import { Conflict, NotFound } from '../db/errors';
-import { KEY_REJECTED, shutGate } from '../eligibility/gates';
+import { KEY_REJECTED, suppressionReason } from '../eligibility/gates';
 import type { SqlTx, Tx } from '../db/transaction';
 
 /** A room as a writer finds it, its company's membership locked so that leaving waits for the write. */
@@ -84,7 +84,7 @@ export async function loadRoster(reader: SqlTx, roomId: string): Promise<RosterA
 
 /** Why a wake of this agent would be suppressed from the start, or null. */
 export function gateOf(room: RoomForWrite, agent: RosterAgent, hop: number): SuppressedReason | null {
-  return shutGate({
+  return suppressionReason({
     roomClosed: room.closed,
     roomPaused: room.paused,
     onRoster: true,

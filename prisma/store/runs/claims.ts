@@ -3,7 +3,13 @@
 import type { Ending, OnCrash, WakeState } from '../../../workflows/contract';
 import { Prisma } from '../../generated/client';
 import { RoomDraft } from '../rooms/room-draft';
-import { closedWhileWaiting, GATE_FACTS, GATED_WAKES, NO_GATE_SHUT } from '../eligibility/gates';
+import {
+  GATED_WAKES,
+  MAY_BE_CLAIMED,
+  REVOCATION_FACTS,
+  revocationReason,
+  type RevocationFacts,
+} from '../eligibility/gates';
 import { newId } from '../db/ids';
 import { closeLockedRun } from './run-closing';
 import { loadLockedRun, type Execution } from './locked-run';
@@ -26,7 +32,7 @@ export type ClaimOutcome =
 
 export type ClaimRefusal = 'already_claimed' | 'no_wake' | 'not_delivered' | 'suppressed';
 
-type WakeFacts = Parameters<typeof closedWhileWaiting>[0] & {
+type WakeFacts = RevocationFacts & {
   readonly state: WakeState;
   readonly roomId: string;
   readonly companyId: string;
@@ -50,7 +56,7 @@ export async function claimMessage(
   // the same locks; what it does not take is looked at below.
   const { rows } = await db.sqlTransaction(async (tx) => {
     void lockPlace(tx, wake);
-    return insertClaim(tx, wake, execution, timeLimitMs, Prisma.sql`w.task_id IS NULL AND ${NO_GATE_SHUT}`);
+    return insertClaim(tx, wake, execution, timeLimitMs, Prisma.sql`w.task_id IS NULL AND ${MAY_BE_CLAIMED}`);
   });
   const [claimed] = await rows;
   if (claimed) return { kind: 'granted', ...claimed, timeLimitMs };
@@ -70,7 +76,7 @@ export async function claimMessage(
     const [claim] = await insertClaim(tx, wake, execution, timeLimitMs).rows;
     if (!claim) return meetClaim(tx, execution, wake);
     const draft = new RoomDraft(facts.roomId);
-    const reason = closedWhileWaiting(facts);
+    const reason = revocationReason(facts);
     if (reason !== null) {
       const run = await loadLockedRun(tx, claim.runId);
       const ending = await closeLockedRun(tx, draft, run, { kind: 'cancelled' }, { by: 'room', why: reason });
@@ -127,7 +133,7 @@ async function lockWakeFacts(
   void lockPlace(tx, wake);
   const [facts] = await tx.$queryRaw<WakeFacts[]>`
     SELECT w.state, w.room_id AS "roomId", w.company_id AS "companyId", w.task_id AS "taskId", a.name AS "agentName",
-           ${GATE_FACTS}
+           ${REVOCATION_FACTS}
     FROM ${GATED_WAKES}
     WHERE w.agent_id = ${wake.agentId} AND w.message_id = ${wake.messageId}
     FOR NO KEY UPDATE OF w`;

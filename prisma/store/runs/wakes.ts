@@ -6,9 +6,15 @@
 
 import type { SuppressedReason } from '../../../workflows/contract';
 import { Prisma } from '../../generated/client';
-import { findOverBudget, isBudgeted, lockBudgets, type BudgetFacts } from '../eligibility/budgets';
+import { findOverBudget, IS_BUDGETED, isBudgeted, lockBudgets, type BudgetFacts } from '../eligibility/budgets';
 import { RoomDraft, WAKES_CHANNEL } from '../rooms/room-draft';
-import { GATE_FACTS, GATED_WAKES, NO_GATE_SHUT, shutGate, type GateFacts } from '../eligibility/gates';
+import {
+  deliveryReason,
+  GATED_WAKES,
+  MAY_BE_DELIVERED,
+  REVOCATION_FACTS,
+  type DeliveryFacts,
+} from '../eligibility/gates';
 import { stageSuppressed } from '../rooms/messages';
 import { observe } from '../rooms/observations';
 import type { Database } from '../db/database';
@@ -25,7 +31,7 @@ export interface DeliveredWake {
   readonly traceparent: string | null;
 }
 
-interface DueWake extends DeliveredWake, Omit<GateFacts, 'allowance' | 'budgetUsedUp'>, BudgetFacts {
+interface DueWake extends DeliveredWake, DeliveryFacts, BudgetFacts {
   readonly state: 'pending' | 'delivered';
 }
 
@@ -55,7 +61,7 @@ export async function deliverWakes(
   limit: number,
   companyLimit: number = NO_CAP,
 ): Promise<DeliveredWake[]> {
-  const due = await leaseUsual(db, limit, companyLimit);
+  const due = await leaseSimple(db, limit, companyLimit);
   const leased = due.filter((wake) => wake.leased);
   if (leased.length === due.length) return leased;
   return [...leased, ...(await settle(db, limit, companyLimit))];
@@ -68,9 +74,9 @@ function waitForTurn(tx: PipelineTx): void {
   void tx.$pipeline`SELECT pg_advisory_xact_lock(${DELIVERY_LOCK}::int, 0)`;
 }
 
-// Nearly always every gate is open, no budget counts, and the rooms can pay. Then one trip is all there is. Where one wake is
-// not usual, none is leased here: an older one that costs a budget goes before a younger one that does not.
-async function leaseUsual(
+// Nearly always every gate is open, no budget applies, and the rooms have an allowance: then one statement is enough. If one
+// wake is not simple, none is leased here: an older wake that reserves of a budget goes before a younger one that does not.
+async function leaseSimple(
   db: Database,
   limit: number,
   companyLimit: number,
@@ -81,7 +87,7 @@ async function leaseUsual(
       WITH RECURSIVE ${dueWakes(limit, companyLimit)}, wanted AS (
         SELECT id, "roomId" AS room_id, NULL::bigint AS reserve,
                row_number() OVER (PARTITION BY "roomId" ORDER BY turn, due_at) AS place
-        FROM due WHERE state = 'pending' AND (SELECT every(usual) FROM due WHERE state = 'pending')
+        FROM due WHERE state = 'pending' AND (SELECT every(simple) FROM due WHERE state = 'pending')
       ), again AS (SELECT id FROM due WHERE state = 'delivered'),
       ${leasing(null)}
       SELECT due.*, leased.id IS NOT NULL AS leased FROM due LEFT JOIN leased ON leased.id = due.id
@@ -90,7 +96,7 @@ async function leaseUsual(
   return rows;
 }
 
-/** What is due where not all of it is usual: leases those that may be started, and suppresses the others. */
+/** For due wakes of which not all are simple: leases those that may be started, and suppresses the others. */
 async function settle(db: Database, limit: number, companyLimit: number): Promise<DueWake[]> {
   return db.sqlTransaction(async (tx) => {
     waitForTurn(tx);
@@ -99,7 +105,7 @@ async function settle(db: Database, limit: number, companyLimit: number): Promis
     if (due.length === 0) return [];
     const pending = due.filter((wake) => wake.state === 'pending');
     const suppressed = pending.flatMap((wake): Suppressed[] => {
-      const reason = shutGate({ ...wake, allowance: 1, budgetUsedUp: false });
+      const reason = deliveryReason(wake);
       return reason === null ? [] : [{ ...wake, reason }];
     });
     const open = pending.filter((wake) => !suppressed.some((shut) => shut.id === wake.id));
@@ -196,11 +202,11 @@ function dueWakes(limit: number, companyLimit: number): Prisma.Sql {
       ORDER BY turn, due_at LIMIT ${limit}::int
     ), due AS MATERIALIZED (
       SELECT w.id, w.agent_id AS "agentId", w.message_id AS "messageId", w.room_id AS "roomId",
-             w.company_id AS "companyId", w.traceparent, w.state, w.hop, r.hop_limit AS "hopLimit", ${GATE_FACTS},
+             w.company_id AS "companyId", w.traceparent, w.state, w.hop, r.hop_limit AS "hopLimit", ${REVOCATION_FACTS},
              a.tokens_per_day AS "agentTokensPerDay", c.tokens_per_day AS "companyTokensPerDay",
              a.tokens_per_run AS "tokensPerRun",
-             -- Nothing that \`shutGate\` or a budget could have to say; what its room can pay is seen when it is paid.
-             (${NO_GATE_SHUT} AND w.hop <= r.hop_limit AND a.tokens_per_day IS NULL AND c.tokens_per_day IS NULL) AS usual,
+             -- Every gate is open and no budget applies. The lease checks the room's allowance when it spends it.
+             (${MAY_BE_DELIVERED} AND NOT ${IS_BUDGETED}) AS simple,
              next.turn, next.due_at
       FROM next JOIN (${GATED_WAKES}) ON w.id = next.id
       WHERE (w.state = 'pending' OR w.state = 'delivered') AND w.started_at IS NULL

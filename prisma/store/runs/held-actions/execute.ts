@@ -1,5 +1,5 @@
-// Held actions of a run: frozen when they open (`hold-opening.ts`), carried out as they were frozen. What people decide of
-// them is `decisions.ts`'; what they see of them, `held-action-reads.ts`'.
+// Held actions of a run: frozen when they open (`open.ts`), carried out as they were frozen. What people decide of
+// them is `decide.ts`'; what they see of them, `read.ts`'.
 //
 //   held ──yes──▶ approved ──its step──▶ executed | superseded | failed
 //     ├──no──▶ declined
