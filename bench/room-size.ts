@@ -1,5 +1,5 @@
-// What a large room costs its readers beside a small one: what a run reads, the feed, and search, one after the other in
-// both. Nothing of it may grow with the room.
+// Compares reads of a large room with reads of a small one: the context of a run, the feed and search. No read may get slower
+// as the room grows.
 
 import { createServer } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -16,7 +16,7 @@ import { readRoom } from '../prisma/store/runs/relevance';
 import { addToRoster, PRESETS } from '../prisma/store/rooms/roster';
 import { inSqlTransaction } from '../prisma/store/db/transaction';
 import { fillRoom, type RoomSize } from '../test/support/large-room';
-import type { Ground } from './ground';
+import type { BenchEnvironment } from './environment';
 import type { Progress } from './progress';
 import { round, spreadOf, type Spread } from './statistics';
 
@@ -42,44 +42,44 @@ interface Room {
   readonly size: RoomSize;
 }
 
-/** Fills both rooms, and then reads them in turn, `rounds` times each. */
+/** Fills both rooms, then reads them alternately, `rounds` times each. */
 export async function measureRoomSize(
-  ground: Ground,
+  environment: BenchEnvironment,
   large: RoomSize,
   rounds: number,
   progress: Progress,
 ): Promise<RoomSizes> {
   progress.begin(`filling a room with ${large.messages} messages and ${large.memory} memory entries`);
-  await ground.createDatabase(DATABASE);
-  const database = await connectDatabase(ground.urlOf(DATABASE), {
+  await environment.createDatabase(DATABASE);
+  const database = await connectDatabase(environment.urlOf(DATABASE), {
     poolSize: 4,
     lockTimeoutMs: 5_000,
     statementTimeoutMs: 10_000,
     transactionTimeoutMs: 15_000,
     applicationName: 'durable-room-bench',
   });
-  ground.atEnd(() => database.close());
+  environment.atEnd(() => database.close());
   const companyId = newId('co');
   await database.prisma.company.create({ data: { id: companyId, slug: 'larkspur', name: 'Larkspur' } });
   const startedAt = Date.now();
   const rooms = {
-    small: await makeRoom(ground, database, companyId, 'small', SMALL),
-    large: await makeRoom(ground, database, companyId, 'large', large),
+    small: await makeRoom(environment, database, companyId, 'small', SMALL),
+    large: await makeRoom(environment, database, companyId, 'large', large),
   };
   const fillSeconds = (Date.now() - startedAt) / 1_000;
-  const get = await serve(ground, database, companyId);
+  const get = await serve(environment, database, companyId);
   const reads: Readonly<Record<string, (room: Room) => Promise<void>>> = {
-    "a run's reading": (room) => readForRun(database, room),
-    'the feed, its newest page': (room) => get(`/v1/rooms/${room.id}/events?after=${room.size.messages - 50}`),
+    'context of a run': (room) => readForRun(database, room),
+    'newest page of the feed': (room) => get(`/v1/rooms/${room.id}/events?after=${room.size.messages - 50}`),
     'memory, a word in every entry': (room) => get(`/v1/rooms/${room.id}/memory?q=inspection`),
     'memory, a word in one of thirty': (room) => get(`/v1/rooms/${room.id}/memory?q=urgently`),
-    // Three to a page: the small room has no more.
+    // Pages of three entries, because the small room has only three matches.
     'memory, a word in one of 300': (room) => get(`/v1/rooms/${room.id}/memory?q=winter&limit=3`),
     'memory, a word in one entry': (room) => get(`/v1/rooms/${room.id}/memory?q=item7919`),
     'passages, a word in one of 300': (room) => get(`/v1/rooms/${room.id}/passages?q=winter&limit=3`),
   };
-  progress.begin('reading both rooms in turn');
-  // What filling left to be written.
+  progress.begin('reading both rooms alternately');
+  // Time for Postgres to write what filling left in memory.
   await sleep(2_000);
   const measured = [];
   for (const [read, run] of Object.entries(reads)) {
@@ -89,7 +89,7 @@ export async function measureRoomSize(
       for (const name of ['small', 'large'] as const) {
         const from = performance.now();
         await run(rooms[name]);
-        // The first ones warm up.
+        // The first ten rounds are warm-up.
         if (n >= 0) times[name].push(performance.now() - from);
       }
     }
@@ -100,7 +100,7 @@ export async function measureRoomSize(
 }
 
 async function makeRoom(
-  ground: Ground,
+  environment: BenchEnvironment,
   { prisma: db }: Database,
   companyId: string,
   slug: string,
@@ -112,13 +112,13 @@ async function makeRoom(
   const agent = { id: newId('agent'), slug: `scribe-${slug}`, name: `Scribe ${slug}` };
   await db.agent.create({ data: { ...agent, companyId, alwaysOn: false, instructions: 'Be brief.' } });
   await db.$transaction((tx) => addToRoster(tx, { id }, agent, PRESETS.autonomous));
-  const client = await ground.connect(DATABASE);
+  const client = await environment.connect(DATABASE);
   await client.query('SET synchronous_commit = off');
   await fillRoom(client, { id, companyId }, size);
   return { id, companyId, agentId: agent.id, size };
 }
 
-// As the first request of a run reads and renders, without what only a run has.
+// Reads and renders the room as the first request of a run does.
 async function readForRun({ prisma: db }: Database, room: Room): Promise<void> {
   const middle = await db.message.findFirstOrThrow({ where: { roomId: room.id, seq: room.size.messages } });
   const run = { roomId: room.id, agentId: room.agentId, companyId: room.companyId, messageId: middle.id };
@@ -126,7 +126,7 @@ async function readForRun({ prisma: db }: Database, room: Room): Promise<void> {
 }
 
 async function serve(
-  ground: Ground,
+  environment: BenchEnvironment,
   { prisma: db }: Database,
   companyId: string,
 ): Promise<(path: string) => Promise<void>> {
@@ -144,7 +144,7 @@ async function serve(
   });
   const server = createServer(app);
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  ground.atEnd(async () => {
+  environment.atEnd(async () => {
     server.closeAllConnections();
     await new Promise((resolve) => server.close(resolve));
   });
