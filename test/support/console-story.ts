@@ -23,7 +23,7 @@ export async function createConsoleStory(app: TestConsole): Promise<Story> {
   await client.post(`${room}/events`, {
     type: 'memory',
     category: 'decision',
-    content: 'We ship on Friday, whatever the weather.',
+    content: 'We ship on Friday in any weather.',
     tags: ['launch'],
   });
   await client.post(`${room}/events`, {
