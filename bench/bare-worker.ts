@@ -1,4 +1,5 @@
-// The worker of the bare workflow: our worker process with other code in it, so that its options can't differ from ours.
+// The worker of the bare workflow: the product's worker process with other workflows and activities, so that all options are
+// the same.
 
 import type { Activities } from '../activities';
 import { runWorkerProcess } from '../worker/process-main';
@@ -6,7 +7,7 @@ import { readBenchBundle } from './bench-bundle';
 import { nowMs } from './clock';
 
 const bareActivities = {
-  /** Does nothing and says when it returned. */
+  /** Does nothing and returns the current time. */
   pass: async (): Promise<number> => nowMs(),
 };
 
@@ -14,7 +15,7 @@ export type BareActivities = typeof bareActivities;
 
 async function main(): Promise<void> {
   const bundle = await readBenchBundle(process.env);
-  // The seam is typed for stand-ins of our own activities; a worker takes any.
+  // The option is typed for the product's activities; a worker accepts any activities.
   await runWorkerProcess(process.env, { bundle, activities: () => bareActivities as unknown as Activities });
 }
 

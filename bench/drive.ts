@@ -1,20 +1,20 @@
-// Sets runs going one at a time, and waits for their end without being in the way while they are measured.
+// Starts single runs and waits for their end without disturbing the measurement.
 
 import { randomBytes } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Ground } from './ground';
+import type { BenchEnvironment } from './environment';
 import type { RoomSide, Side } from './sides';
 import { nowMs } from './clock';
 
 /**
- * Nobody asks about a run before it has most likely ended: a question would be load of the bench's own in the very time
- * that is measured. Asked again this often afterwards.
+ * The bench does not query a run until it has probably ended, because a query would add load to the measured time.
+ * Afterwards it polls every POLL_MS.
  */
 const QUIET_MS = 120;
-const ASK_AGAIN_MS = 40;
+const POLL_MS = 40;
 const GIVE_UP_MS = 30_000;
 
-/** Posts one message and resolves to its id when its run is closed. @throws Error when the run ended in another way than replied */
+/** Posts one message and resolves to its id when its run is closed. @throws Error if the run's ending is not `replied` */
 export async function driveRun(side: RoomSide): Promise<string> {
   const message = await side.room.postOne();
   await sleep(QUIET_MS);
@@ -27,23 +27,23 @@ export async function driveRun(side: RoomSide): Promise<string> {
     if (ending === 'replied') return message;
     if (ending !== null) throw new Error(`a run of ${side.name} ended ${ending}`);
     if (Date.now() > deadline) throw new Error(`a run of ${side.name} did not end`);
-    await sleep(ASK_AGAIN_MS);
+    await sleep(POLL_MS);
   }
 }
 
 export interface BareRun {
   readonly workflowId: string;
-  /** From just before its start was asked for to its third activity's return. */
+  /** From just before the start request to the return of the third activity. */
   readonly ms: number;
   readonly startedAt: number;
   readonly returnedAt: number;
 }
 
 /** Runs the bare workflow once. */
-export async function driveBare(ground: Ground, side: Side): Promise<BareRun> {
+export async function driveBare(environment: BenchEnvironment, side: Side): Promise<BareRun> {
   const workflowId = `bare/${randomBytes(8).toString('hex')}`;
   const startedAt = nowMs();
-  const handle = await ground.temporal.client.workflow.start('bareRun', {
+  const handle = await environment.temporal.client.workflow.start('bareRun', {
     workflowId,
     taskQueue: side.taskQueue,
     args: [],
@@ -55,12 +55,11 @@ export async function driveBare(ground: Ground, side: Side): Promise<BareRun> {
 }
 
 /**
- * Milliseconds from each message's commit to its reply's, by Postgres's own clock.
+ * Milliseconds from each message's commit to the commit of its reply, by Postgres' clock.
  *
- * `track_commit_timestamp` stamps every transaction as it commits, and a message is never updated, so its `xmin` is the
- * transaction that posted it. Measured so, waiting for the reply costs nothing: no poll, no listener, no feed. Both ends
- * are stamped by one clock at the same point, before the flush to disk. The bare runs are timed by two processes of the
- * same machine, so all of it is one clock.
+ * `track_commit_timestamp` records the time of each commit, and a message is never updated, so its `xmin` is the transaction
+ * that posted it. This adds no load: no polling, no listener, no feed. Both times are taken by one clock before the flush to
+ * disk. The bare runs are timed by two processes of the same machine, so all times have one clock.
  */
 export async function wakesToReplies(side: RoomSide, messages: readonly string[]): Promise<number[]> {
   const { rows } = await side.sql.query<{ ms: number }>(

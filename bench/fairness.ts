@@ -1,10 +1,10 @@
-// What one company's flood costs another's single message: how many of the flood's runs end between that message's commit
-// and its reply's, with the cap of runs in flight as it is by default, and with none.
+// How one company's flood of messages delays a single message of another company: the number of the flood's runs that end
+// between the message's commit and its reply, with the default limit of open runs per company and without a limit.
 
 import { randomBytes } from 'node:crypto';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Ground } from './ground';
+import type { BenchEnvironment } from './environment';
 import type { Progress } from './progress';
 import { createRoom } from './room';
 import { median } from './statistics';
@@ -12,26 +12,26 @@ import { COMPILED } from '../test/support/compiled';
 
 const WORKER_MAIN = join(COMPILED, 'worker', 'main.js');
 
-/** In which the flood fills every place that it gets, before the other company posts. */
+/** Time for the flood to fill all its run slots before the other company posts. */
 const FILL_MS = 2_000;
 const GIVE_UP_MS = 90_000;
 
 export interface Fairness {
   readonly flood: number;
-  /** A place a sample: runs of the flood that ended while the other's message waited for its reply. */
   readonly capped: FairnessRound;
   readonly uncapped: FairnessRound;
 }
 
 export interface FairnessRound {
   readonly company_limit: number;
+  /** One value per sample: the flood's runs that ended while the other message waited for its reply. */
   readonly runs_between: readonly number[];
   readonly median_runs_between: number;
   readonly reply_ms: readonly number[];
 }
 
-export async function createFairnessDatabases(ground: Ground): Promise<void> {
-  for (const name of ['capped', 'uncapped']) await ground.createDatabase(databaseOf(name));
+export async function createFairnessDatabases(environment: BenchEnvironment): Promise<void> {
+  for (const name of ['capped', 'uncapped']) await environment.createDatabase(databaseOf(name));
 }
 
 function databaseOf(name: string): string {
@@ -39,20 +39,20 @@ function databaseOf(name: string): string {
 }
 
 export async function measureFairness(
-  ground: Ground,
+  environment: BenchEnvironment,
   options: { flood: number; samples: number },
   progress: Progress,
 ): Promise<Fairness> {
-  // As an operator finds it; and so high that it is none.
-  const capped = await measureRound(ground, 'capped', {}, 20, options, progress);
+  // The default limit, then a limit that is never reached.
+  const capped = await measureRound(environment, 'capped', {}, 20, options, progress);
   const none = 100_000;
   const limit = { DISPATCH_COMPANY_LIMIT: String(none) };
-  const uncapped = await measureRound(ground, 'uncapped', limit, none, options, progress);
+  const uncapped = await measureRound(environment, 'uncapped', limit, none, options, progress);
   return { flood: options.flood, capped, uncapped };
 }
 
 async function measureRound(
-  ground: Ground,
+  environment: BenchEnvironment,
   name: string,
   env: Record<string, string>,
   limit: number,
@@ -61,13 +61,13 @@ async function measureRound(
 ): Promise<FairnessRound> {
   progress.begin(`a flood of ${flood} and a single message, ${name}`);
   const database = databaseOf(name);
-  const sql = await ground.connect(database);
+  const sql = await environment.connect(database);
   const [loud, quiet] = [
-    await createRoom(ground, database, null),
-    await createRoom(ground, database, null, 'tamarack'),
+    await createRoom(environment, database, null),
+    await createRoom(environment, database, null, 'tamarack'),
   ];
-  const worker = await ground.start(`the worker of ${name}`, WORKER_MAIN, {
-    DATABASE_URL: ground.urlOf(database, 'bench_worker'),
+  const worker = await environment.start(`the worker of ${name}`, WORKER_MAIN, {
+    DATABASE_URL: environment.urlOf(database, 'bench_worker'),
     TASK_QUEUE: `bench-fairness-${randomBytes(4).toString('hex')}`,
     WORKER_PORT: '0',
     ...env,

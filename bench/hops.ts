@@ -1,16 +1,16 @@
-// Where the time between a wake and its reply goes: medians hop by hop, from the times in histories and in Postgres, all of
-// one machine's clock.
+// The parts of the time between a wake and its reply: the median of each part, from times in histories and in Postgres, which
+// all come from one machine's clock.
 
 import type { Client } from '@temporalio/client';
 import { wakeWorkflowId } from '../workflows/contract';
 import type { BareRun } from './drive';
-import type { Ground } from './ground';
+import type { BenchEnvironment } from './environment';
 import type { RoomSide } from './sides';
 import { median, round } from './statistics';
 
 export interface Hop {
   readonly hop: string;
-  /** Median of its duration, in milliseconds. */
+  /** Median duration in milliseconds. */
   readonly ms: number;
 }
 
@@ -18,8 +18,12 @@ type Event = NonNullable<NonNullable<Awaited<ReturnType<typeof fetchEvents>>>[nu
 
 const ACTIVITIES = ['first', 'second', 'third'] as const;
 
-/** Hops of ours: between the post's commit and the reply's. */
-export async function hopsOfOurs(ground: Ground, side: RoomSide, messages: readonly string[]): Promise<Hop[]> {
+/** The hops of a product run, from the commit of the message to the commit of the reply. */
+export async function hopsOfOurs(
+  environment: BenchEnvironment,
+  side: RoomSide,
+  messages: readonly string[],
+): Promise<Hop[]> {
   const { rows } = await side.sql.query<{
     agent: string;
     message: string;
@@ -43,7 +47,7 @@ export async function hopsOfOurs(ground: Ground, side: RoomSide, messages: reado
   );
   const found: Hop[][] = [];
   for (const row of rows) {
-    const marks = marksOf(await fetchEvents(ground.temporal.client, wakeWorkflowId(row.agent, row.message)));
+    const marks = marksOf(await fetchEvents(environment.temporal.client, wakeWorkflowId(row.agent, row.message)));
     const { claimed, asked, answered } = row;
     const named = [
       { at: row.posted, what: '' },
@@ -66,11 +70,11 @@ export async function hopsOfOurs(ground: Ground, side: RoomSide, messages: reado
   return medians(found);
 }
 
-/** Hops of the bare workflow: between asking for its start and its third activity's return. */
-export async function hopsOfBare(ground: Ground, runs: readonly BareRun[]): Promise<Hop[]> {
+/** The hops of the bare workflow, from the start request to the return of the third activity. */
+export async function hopsOfBare(environment: BenchEnvironment, runs: readonly BareRun[]): Promise<Hop[]> {
   const found: Hop[][] = [];
   for (const run of runs) {
-    const marks = marksOf(await fetchEvents(ground.temporal.client, run.workflowId));
+    const marks = marksOf(await fetchEvents(environment.temporal.client, run.workflowId));
     found.push(between([{ at: run.startedAt, what: '' }, ...marks], run.returnedAt));
   }
   return medians(found);
@@ -78,7 +82,7 @@ export async function hopsOfBare(ground: Ground, runs: readonly BareRun[]): Prom
 
 interface Mark {
   readonly at: number;
-  /** What ended here. */
+  /** The part that ends at this time. */
   readonly what: string;
 }
 
@@ -99,7 +103,7 @@ function marksOf(events: readonly Event[]): Mark[] {
   return marks;
 }
 
-// The third activity's end is taken from its effect, not from the history, where it is acknowledged a little later.
+// The third activity ends with its effect; the history records its completion a little later.
 function between(marks: readonly Mark[], end: number): Hop[] {
   const hops: Hop[] = [];
   for (let index = 1; index < marks.length; index += 1) {

@@ -1,9 +1,9 @@
-// What it was measured on.
+// The machine and the versions of a measurement.
 
 import { readFileSync } from 'node:fs';
 import { cpus, release, totalmem } from 'node:os';
 import { join } from 'node:path';
-import type { Ground } from './ground';
+import type { BenchEnvironment } from './environment';
 import { PROJECT_ROOT } from '../worker/local/project-root';
 
 const PACKAGES = ['@temporalio/client', '@temporalio/worker', '@temporalio/workflow', '@prisma/client', 'pg'] as const;
@@ -25,10 +25,10 @@ export function describeMachine(): Machine {
   };
 }
 
-export async function readVersions(ground: Ground): Promise<Record<string, string>> {
-  const sql = await ground.connect('postgres');
+export async function readVersions(environment: BenchEnvironment): Promise<Record<string, string>> {
+  const sql = await environment.connect('postgres');
   const { rows } = await sql.query<{ server_version: string }>('SHOW server_version');
-  const { serverVersion } = await ground.temporal.client.workflowService.getSystemInfo({});
+  const { serverVersion } = await environment.temporal.client.workflowService.getSystemInfo({});
   return {
     node: process.version,
     temporal_server: serverVersion ?? 'unknown',
@@ -38,7 +38,7 @@ export async function readVersions(ground: Ground): Promise<Record<string, strin
 }
 
 function versionOf(name: string): string {
-  // Read by its path: a package need not export its own package.json.
+  // Read by path, because a package may not export its package.json.
   const file = join(PROJECT_ROOT, 'node_modules', name, 'package.json');
   return (JSON.parse(readFileSync(file, 'utf8')) as { version: string }).version;
 }

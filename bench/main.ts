@@ -1,18 +1,18 @@
-// `npm run bench`: what a run costs, and how it compares. `--quick` for about a minute, `--json FILE` for all numbers,
-// `--no-room-size` without the large room, `--only wake-to-reply`, `--only fairness`, `--only parked`, `--only room-size` for that part alone,
-// `--only settings` for what a worker's settings cost, `--parked N` for another number of runs that wait.
+// `npm run bench`: the cost of a run, compared with other designs. `--quick` takes about a minute, `--json FILE` writes all
+// numbers, `--no-room-size` skips the large room, `--only wake-to-reply | fairness | parked | room-size | settings` measures
+// one part, `--parked N` sets the number of parked runs.
 //
-//   start everything → warm up → idle → wake to reply → per run → runs a second → API → fairness → parked runs →
+//   start everything → warm up → idle → wake to reply → per run → runs per second → API → fairness → parked runs →
 //   a large room → print → stop
 //
-// Exit code 0 when it measured, whatever the numbers are; 1 when it could not; 130 when it was interrupted.
+// Exit code: 0 if everything was measured, with any result; 1 after an error; 130 after an interruption.
 
 import { writeFile } from 'node:fs/promises';
 import { parseArgs } from 'node:util';
 import { measureApiEvents } from './api-events';
 import { driveBare, driveRun } from './drive';
 import { createFairnessDatabases, measureFairness } from './fairness';
-import { startGround, type Ground } from './ground';
+import { startEnvironment, type BenchEnvironment } from './environment';
 import { measureLatency } from './latency';
 import { describeMachine, readVersions } from './machine';
 import { measureParked } from './parked';
@@ -36,15 +36,15 @@ import { measureThroughput } from './throughput';
 interface Scale {
   readonly warmUp: number;
   readonly idleSeconds: number;
-  /** `mostMs`, here and below: a slow machine stops there, with what it has. */
+  /** `mostMs`, here and below: the measurement stops after this time on a slow machine. */
   readonly latency: { readonly rounds: number; readonly mostMs: number };
   readonly perRun: { readonly rounds: number; readonly runs: number };
   readonly throughput: { readonly rounds: number; readonly runs: number; readonly mostMs: number };
   readonly apiMs: number;
-  /** `settleMs`: Node gives memory back some 20 s after it had work. */
+  /** `settleMs`: Node releases memory about 20 s after its last work. */
   readonly parked: { readonly runs: number; readonly settleMs: number };
   readonly roomSize: { readonly messages: number; readonly memory: number; readonly rounds: number };
-  /** Measured only when asked for: its runs are no part of the comparison. */
+  /** Measured only with `--only settings`. */
   readonly settings: { readonly runs: number };
   readonly fairness: { readonly flood: number; readonly samples: number };
 }
@@ -89,7 +89,7 @@ async function main(): Promise<number> {
   });
   const chosen = values.quick ? QUICK : WHOLE;
   const parked = Number(values.parked ?? chosen.parked.runs);
-  if (!Number.isInteger(parked) || parked < 1) throw new Error('--parked is a whole number above 0');
+  if (!Number.isInteger(parked) || parked < 1) throw new Error('--parked must be a whole number above 0');
   const scale = { ...chosen, parked: { ...chosen.parked, runs: parked } };
   const say = (line: string): void => console.log(line);
   const progress = createProgress(say);
@@ -97,42 +97,42 @@ async function main(): Promise<number> {
   const aborted = new Promise<never>((_, reject) => {
     abort.signal.addEventListener('abort', () => reject(abort.signal.reason as Error));
   });
-  // Heard by the race below; without this, an abort while everything stops would be an unhandled one.
+  // The races below handle the abort. Without this line an abort during the stop would be an unhandled rejection.
   aborted.catch(() => undefined);
   const interrupted = new Interrupted();
   for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => abort.abort(interrupted));
 
   const startedAt = Date.now();
-  let ground: Ground | undefined;
+  let environment: BenchEnvironment | undefined;
   try {
     progress.begin('starting PostgreSQL and Temporal');
-    const starting = startGround({
+    const starting = startEnvironment({
       log: (line) => progress.at(line),
       onBroken: (reason) => abort.abort(new Error(reason)),
       signal: abort.signal,
     });
-    ground = await starting;
+    environment = await starting;
     if (values.only !== undefined) {
-      const part = await Promise.race([aborted, measureOnly(values.only, ground, scale, progress, say)]);
+      const part = await Promise.race([aborted, measureOnly(values.only, environment, scale, progress, say)]);
       if (values.json !== undefined) await writeFile(values.json, `${JSON.stringify(part, null, 2)}\n`);
       return 0;
     }
-    const measured = await Promise.race([aborted, measure(ground, scale, progress, startedAt)]);
+    const measured = await Promise.race([aborted, measure(environment, scale, progress, startedAt)]);
     progress.stop();
     print(measured, say);
-    const keep = async (sizes: RoomSizes | null): Promise<void> => {
+    const saveNumbers = async (sizes: RoomSizes | null): Promise<void> => {
       if (values.json === undefined) return;
       const numbers = { ...toJson(measured), ...(sizes !== null && { room_size: sizes }) };
       await writeFile(values.json, `${JSON.stringify(numbers, null, 2)}\n`);
       say(`all numbers: ${values.json}`);
     };
-    // Kept before the large room is filled, which takes minutes.
-    await keep(null);
+    // Saved before the large room is filled, which takes minutes.
+    await saveNumbers(null);
     if (values['no-room-size']) return 0;
-    const sizes = await Promise.race([aborted, measureRooms(ground, scale, progress)]);
+    const sizes = await Promise.race([aborted, measureRooms(environment, scale, progress)]);
     progress.stop();
     printRoomSizes(sizes, say);
-    await keep(sizes);
+    await saveNumbers(sizes);
     return 0;
   } catch (error) {
     if (error === interrupted || abort.signal.reason === interrupted) {
@@ -143,91 +143,101 @@ async function main(): Promise<number> {
     return 1;
   } finally {
     progress.begin('stopping everything');
-    await ground?.stop();
+    await environment?.stop();
     progress.stop();
   }
 }
 
-/** One part by itself. */
+/** Measures one part only. */
 async function measureOnly(
   part: string,
-  ground: Ground,
+  environment: BenchEnvironment,
   scale: Scale,
   progress: Progress,
   say: (line: string) => void,
 ): Promise<Record<string, unknown>> {
   switch (part) {
     case 'wake-to-reply': {
-      const sides = await startWarm(ground, scale, progress);
-      const latency = await measureLatency(ground, sides, scale.latency, progress);
+      const sides = await startWarm(environment, scale, progress);
+      const latency = await measureLatency(environment, sides, scale.latency, progress);
       progress.stop();
       printLatency(latency, say);
       return { wake_to_reply: latency };
     }
     case 'fairness': {
-      await createFairnessDatabases(ground);
-      const fairness = await measureFairness(ground, scale.fairness, progress);
+      await createFairnessDatabases(environment);
+      const fairness = await measureFairness(environment, scale.fairness, progress);
       progress.stop();
       printFairness(fairness, say);
       return { fairness };
     }
     case 'settings': {
-      await createSettingsDatabases(ground);
-      const settings = await measureSettings(ground, scale.settings.runs, progress);
+      await createSettingsDatabases(environment);
+      const settings = await measureSettings(environment, scale.settings.runs, progress);
       progress.stop();
       printSettings(settings, say);
       return { settings };
     }
     case 'parked': {
-      await ground.createDatabase(PARKED_DATABASE);
-      const parked = await measureParked(ground, { ...scale.parked, seconds: scale.idleSeconds }, progress);
+      await environment.createDatabase(PARKED_DATABASE);
+      const parked = await measureParked(environment, { ...scale.parked, seconds: scale.idleSeconds }, progress);
       progress.stop();
       printParked(parked, say);
       return { parked };
     }
     case 'room-size': {
-      const sizes = await measureRooms(ground, scale, progress);
+      const sizes = await measureRooms(environment, scale, progress);
       progress.stop();
       printRoomSizes(sizes, say);
       return { room_size: sizes };
     }
     default:
-      throw new Error('--only wake-to-reply, fairness, parked, room-size or settings');
+      throw new Error('--only must be wake-to-reply, fairness, parked, room-size or settings');
   }
 }
 
-function measureRooms(ground: Ground, { roomSize }: Scale, progress: Progress): Promise<RoomSizes> {
+function measureRooms(environment: BenchEnvironment, { roomSize }: Scale, progress: Progress): Promise<RoomSizes> {
   const { rounds, ...size } = roomSize;
-  return measureRoomSize(ground, { ...size, passages: size.memory }, rounds, progress);
+  return measureRoomSize(environment, { ...size, passages: size.memory }, rounds, progress);
 }
 
 class Interrupted extends Error {
   override readonly name = 'Interrupted';
 }
 
-async function startWarm(ground: Ground, scale: Scale, progress: Progress): Promise<Sides> {
+async function startWarm(environment: BenchEnvironment, scale: Scale, progress: Progress): Promise<Sides> {
   progress.begin('starting the workers and the API');
-  const sides = await startSides(ground);
+  const sides = await startSides(environment);
   progress.begin('warming up');
   for (let n = 0; n < scale.warmUp; n += 1) {
-    await Promise.all([driveRun(sides.ours), driveRun(sides.seven), driveBare(ground, sides.bare)]);
+    await Promise.all([driveRun(sides.ours), driveRun(sides.seven), driveBare(environment, sides.bare)]);
   }
-  ground.model.reset();
+  environment.model.reset();
   return sides;
 }
 
-async function measure(ground: Ground, scale: Scale, progress: Progress, startedAt: number): Promise<Measured> {
-  const sides = await startWarm(ground, scale, progress);
-  const idle = await measureIdle(ground, sides, scale.idleSeconds, progress);
-  const latency = await measureLatency(ground, sides, scale.latency, progress);
-  const perRun = await measurePerRun(ground, sides, idle, scale.perRun, progress);
-  const throughput = await measureThroughput(ground, sides, { ...scale.throughput, inFlight: IN_FLIGHT }, progress);
-  const apiEvents = await measureApiEvents(ground, sides, scale.apiMs, progress);
-  const fairness = await measureFairness(ground, scale.fairness, progress);
-  const parked = await measureParked(ground, { ...scale.parked, seconds: scale.idleSeconds }, progress);
+async function measure(
+  environment: BenchEnvironment,
+  scale: Scale,
+  progress: Progress,
+  startedAt: number,
+): Promise<Measured> {
+  const sides = await startWarm(environment, scale, progress);
+  const idle = await measureIdle(environment, sides, scale.idleSeconds, progress);
+  const latency = await measureLatency(environment, sides, scale.latency, progress);
+  const perRun = await measurePerRun(environment, sides, idle, scale.perRun, progress);
+  const throughput = await measureThroughput(
+    environment,
+    sides,
+    { ...scale.throughput, inFlight: IN_FLIGHT },
+    progress,
+  );
+  const apiEvents = await measureApiEvents(environment, sides, scale.apiMs, progress);
+  const fairness = await measureFairness(environment, scale.fairness, progress);
+  const parked = await measureParked(environment, { ...scale.parked, seconds: scale.idleSeconds }, progress);
   return {
     machine: describeMachine(),
-    versions: await readVersions(ground),
+    versions: await readVersions(environment),
     latency,
     throughput,
     perRun,

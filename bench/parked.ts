@@ -1,5 +1,5 @@
-// What runs cost that wait for somebody's yes: a worker's memory, connections and CPU with none, after as many that did not
-// wait, and with many of them, a worker that starts again among them, and all of them decided at once.
+// The cost of parked runs, which wait for approval: a worker's memory, connections and CPU without runs, after ordinary runs,
+// with many parked runs, after a restart among them, and after all are decided at once.
 
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -7,7 +7,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { connectDatabase } from '../prisma/client';
 import { decideHeldAction } from '../prisma/store/runs/held-actions/decide';
 import { wakeWorkflowId } from '../workflows/contract';
-import type { Ground } from './ground';
+import type { BenchEnvironment } from './environment';
 import type { BenchProcess } from './processes';
 import type { Progress } from './progress';
 import { createRoom } from './room';
@@ -20,60 +20,60 @@ const WORKER_MAIN = join(COMPILED, 'worker', 'main.js');
 const TASK_QUEUE = 'bench-parked';
 const BATCH = 50;
 /**
- * What nobody needs any more is soon collected and given back: left to itself, Node lets hundreds of megabytes of it lie, and
- * glibc, with an arena a thread, tens more. Memory is then what is held, and no more.
+ * Makes Node and glibc release unused memory soon, so that the measured memory is the memory in use. By default Node keeps
+ * hundreds of unused megabytes, and glibc, with one arena per thread, tens more.
  */
-const NO_GARBAGE = { NODE_OPTIONS: '--max-old-space-size=80 --max-semi-space-size=4', MALLOC_ARENA_MAX: '1' };
-/** Of runs that do not wait: a worker has grown to what it will be long before. */
+const LOW_GARBAGE_ENV = { NODE_OPTIONS: '--max-old-space-size=80 --max-semi-space-size=4', MALLOC_ARENA_MAX: '1' };
+/** The most ordinary runs; a worker's memory stops growing long before. */
 const ORDINARY_LIMIT = 1_000;
-/** Executions that are looked at one by one, for what they hold in Temporal. */
+/** The number of executions whose activities, timers and history are read from Temporal. */
 const SAMPLE = 50;
-/** Without any change. */
+/** The longest time without progress. */
 const GIVE_UP_MS = 120_000;
 
-interface Standing {
+interface WorkerUsage {
   readonly rss_mb: number | null;
   readonly connections: number;
-  /** CPU milliseconds a second. */
+  /** CPU milliseconds per second. */
   readonly worker_cpu: number | null;
 }
 
 export interface Parked {
   readonly runs: number;
   /**
-   * With no run at all; after as many runs that did not wait, at most a thousand; of another worker that has brought all to
-   * their wait; of one started among them; and of that one when none is left.
+   * `none`: without runs. `ordinary`: after the same number of ordinary runs, at most ORDINARY_LIMIT. `parked`: another worker
+   * that parked all runs. `restarted`: a worker that started after that. `done`: the same worker after all runs ended.
    */
-  readonly none: Standing;
-  readonly ordinary: Standing;
-  readonly parked: Standing;
-  readonly restarted: Standing;
-  readonly done: Standing;
-  /** Of a sample of the executions, while parked. */
+  readonly none: WorkerUsage;
+  readonly ordinary: WorkerUsage;
+  readonly parked: WorkerUsage;
+  readonly restarted: WorkerUsage;
+  readonly done: WorkerUsage;
+  /** In a sample of the parked executions. */
   readonly pending_activities: number;
   readonly timers: number;
-  /** History events that the restart added to the sample: a run taken up would add some. */
+  /** History events that the restart added to the sample. A resumed run would add some. */
   readonly events_by_restart: number;
   readonly decided_and_done_seconds: number;
   readonly carried_out: number;
   readonly carried_out_twice: number;
 }
 
-/** Parks this many runs, and decides them all. */
+/** Parks this many runs and then decides all of them. */
 export async function measureParked(
-  ground: Ground,
+  environment: BenchEnvironment,
   { runs, settleMs, seconds }: { readonly runs: number; readonly settleMs: number; readonly seconds: number },
   progress: Progress,
 ): Promise<Parked> {
   progress.begin(`${runs} parked runs`);
-  const room = await createRoom(ground, PARKED_DATABASE, null);
-  const sql = await ground.connect(PARKED_DATABASE);
+  const room = await createRoom(environment, PARKED_DATABASE, null);
+  const sql = await environment.connect(PARKED_DATABASE);
   const startWorker = (): Promise<BenchProcess> =>
-    ground.start('the worker of parked runs', WORKER_MAIN, {
-      DATABASE_URL: ground.urlOf(PARKED_DATABASE, 'bench_worker'),
+    environment.start('the worker of parked runs', WORKER_MAIN, {
+      DATABASE_URL: environment.urlOf(PARKED_DATABASE, 'bench_worker'),
       TASK_QUEUE,
       WORKER_PORT: '0',
-      ...NO_GARBAGE,
+      ...LOW_GARBAGE_ENV,
     });
   const count = async (query: string): Promise<number> => {
     const { rows } = await sql.query<{ n: number }>(query);
@@ -91,8 +91,8 @@ export async function measureParked(
       await sleep(200);
     }
   };
-  const stand = async (worker: BenchProcess): Promise<Standing> => {
-    progress.at('waiting until it has done its afterwork, and given memory back');
+  const measureWorker = async (worker: BenchProcess): Promise<WorkerUsage> => {
+    progress.at('waiting for pending work and the release of memory');
     await sleep(settleMs);
     const before = cpuMsOf(worker.pid);
     await sleep(seconds * 1_000);
@@ -107,32 +107,32 @@ export async function measureParked(
   };
 
   let worker = await startWorker();
-  const none = await stand(worker);
+  const none = await measureWorker(worker);
   const post = async (messages: number): Promise<void> => {
     for (let posted = 0; posted < messages; posted += BATCH) await room.postBatch(Math.min(BATCH, messages - posted));
   };
   const before = Math.min(runs, ORDINARY_LIMIT);
   await post(before);
   await untilCount('runs ended', `SELECT count(*)::int AS n FROM runs WHERE state = 'closed'`, before);
-  const ordinary = await stand(worker);
+  const ordinary = await measureWorker(worker);
   await worker.stop();
 
   worker = await startWorker();
   await sql.query(`UPDATE room_agents SET right_reply = 'hold'`);
   await post(runs);
   await untilCount('runs parked', `SELECT count(*)::int AS n FROM runs WHERE parked_at IS NOT NULL`, runs);
-  const parked = await stand(worker);
-  const parkedSample = await lookAt(ground, sql);
+  const parked = await measureWorker(worker);
+  const parkedSample = await inspectSample(environment, sql);
   await worker.stop();
   worker = await startWorker();
-  const restarted = await stand(worker);
-  const restartedSample = await lookAt(ground, sql);
+  const restarted = await measureWorker(worker);
+  const restartedSample = await inspectSample(environment, sql);
 
   const startedAt = performance.now();
-  await decideAll(ground);
+  await decideAll(environment);
   await untilCount('runs ended', `SELECT count(*)::int AS n FROM runs WHERE state = 'closed'`, before + runs);
   const took = (performance.now() - startedAt) / 1_000;
-  const done = await stand(worker);
+  const done = await measureWorker(worker);
   const { rows } = await sql.query<{ once: number; more: number }>(
     `SELECT count(*) FILTER (WHERE n = 1)::int AS once, count(*) FILTER (WHERE n > 1)::int AS more
      FROM (SELECT count(m.id) AS n FROM held_actions h JOIN messages m ON m.run_id = h.run_id GROUP BY h.run_id) x`,
@@ -154,29 +154,29 @@ export async function measureParked(
   };
 }
 
-async function lookAt(
-  ground: Ground,
-  sql: Awaited<ReturnType<Ground['connect']>>,
+async function inspectSample(
+  environment: BenchEnvironment,
+  sql: Awaited<ReturnType<BenchEnvironment['connect']>>,
 ): Promise<{ activities: number; timers: number; events: number }> {
   const { rows } = await sql.query<{ agent: string; message: string }>(
     `SELECT agent_id AS agent, message_id AS message FROM runs WHERE parked_at IS NOT NULL ORDER BY id LIMIT ${SAMPLE}`,
   );
-  const seen = { activities: 0, timers: 0, events: 0 };
+  const totals = { activities: 0, timers: 0, events: 0 };
   for (const { agent, message } of rows) {
-    const handle = ground.temporal.client.workflow.getHandle(wakeWorkflowId(agent, message));
+    const handle = environment.temporal.client.workflow.getHandle(wakeWorkflowId(agent, message));
     const { raw, historyLength } = await handle.describe();
-    seen.activities += raw.pendingActivities?.length ?? 0;
-    seen.events += historyLength;
+    totals.activities += raw.pendingActivities?.length ?? 0;
+    totals.events += historyLength;
     const { events } = await handle.fetchHistory();
-    seen.timers += (events ?? []).filter((event) => event.timerStartedEventAttributes).length;
+    totals.timers += (events ?? []).filter((event) => event.timerStartedEventAttributes).length;
   }
-  return seen;
+  return totals;
 }
 
-/** Everything that is held, at once: as many at a time as the door's pool has connections. */
-async function decideAll(ground: Ground): Promise<void> {
+/** Approves all held actions, with as many concurrent decisions as the pool has connections. */
+async function decideAll(environment: BenchEnvironment): Promise<void> {
   const poolSize = 10;
-  const database = await connectDatabase(ground.urlOf(PARKED_DATABASE), {
+  const database = await connectDatabase(environment.urlOf(PARKED_DATABASE), {
     poolSize,
     lockTimeoutMs: 5_000,
     statementTimeoutMs: 10_000,
@@ -199,7 +199,7 @@ async function decideAll(ground: Ground): Promise<void> {
   }
 }
 
-/** Memory of a process in megabytes, as Linux counts it. Null everywhere else. */
+/** Resident memory of a process in megabytes, from Linux' /proc. Null on other platforms. */
 function rssOf(pid: number): number | null {
   try {
     const kilobytes = /^VmRSS:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1];

@@ -1,17 +1,17 @@
-// What one run that only replies costs: activities, history, statements, CPU. One run at a time, so that nothing is shared
-// between runs, less what the idle processes use in the same time.
+// The cost of one run that only replies: activities, history, statements, CPU. Runs do not overlap, so they share no cost. The
+// usage of idle processes in the same time is subtracted.
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import { wakeWorkflowId } from '../workflows/contract';
 import { driveBare, driveRun, wakesToReplies } from './drive';
-import type { Ground } from './ground';
+import type { BenchEnvironment } from './environment';
 import type { Progress } from './progress';
 import type { RoomSide, Side, SideName, Sides } from './sides';
 import { between, readStatements, type Statements } from './statements';
 import { round, spreadOf, sum, type Spread } from './statistics';
 import { cpuPer, cpuRate, readCpu, type Cpu, type CpuReading } from './usage';
 
-/** What came before has its afterwork: acknowledgements, visibility records, a vacuum. */
+/** Time for the remaining work of earlier runs: acknowledgements, visibility records, a vacuum. */
 const SETTLE_MS = 1_000;
 
 export interface StatementOfRun {
@@ -25,7 +25,7 @@ export interface PerRun {
   readonly activities: number;
   readonly history_events: number;
   readonly history_bytes: number;
-  /** By the worker: its dispatcher and its activities. Without BEGIN and COMMIT. Null of bare runs, which have no database. */
+  /** Statements of the worker (dispatcher and activities) without BEGIN and COMMIT. Null for bare runs, which use no database. */
   readonly statements: number | null;
   readonly by_statement: readonly StatementOfRun[];
   readonly cpu_ms: Cpu;
@@ -33,20 +33,25 @@ export interface PerRun {
 }
 
 export interface Idle {
-  /** CPU milliseconds a second. */
+  /** CPU milliseconds per second. */
   readonly cpu_ms_per_second: Readonly<Record<SideName, Cpu>>;
   readonly statements_per_second: Readonly<Record<'ours' | 'seven', number>>;
 }
 
-/** What the processes use when nothing happens. */
-export async function measureIdle(ground: Ground, sides: Sides, seconds: number, progress: Progress): Promise<Idle> {
-  progress.begin('what idle processes use');
+/** Measures the usage of idle processes. */
+export async function measureIdle(
+  environment: BenchEnvironment,
+  sides: Sides,
+  seconds: number,
+  progress: Progress,
+): Promise<Idle> {
+  progress.begin('usage of idle processes');
   await sleep(SETTLE_MS);
   const all = [sides.ours, sides.seven, sides.bare];
-  const before = all.map((side) => readCpu(ground, side));
+  const before = all.map((side) => readCpu(environment, side));
   const [oursBefore, sevenBefore] = [await worker(sides.ours), await worker(sides.seven)];
   await sleep(seconds * 1_000);
-  const after = all.map((side) => readCpu(ground, side));
+  const after = all.map((side) => readCpu(environment, side));
   const [ours, seven] = [await worker(sides.ours), await worker(sides.seven)];
   const rate = (index: number): Cpu => cpuRate(before[index] as CpuReading, after[index] as CpuReading);
   const calls = (from: Statements, to: Statements): number => sum(between(from, to).map(({ calls: n }) => n)) / seconds;
@@ -57,7 +62,7 @@ export async function measureIdle(ground: Ground, sides: Sides, seconds: number,
 }
 
 export async function measurePerRun(
-  ground: Ground,
+  environment: BenchEnvironment,
   sides: Sides,
   idle: Idle,
   counts: { rounds: number; runs: number },
@@ -72,25 +77,25 @@ export async function measurePerRun(
   for (let n = 0; n < counts.rounds; n += 1) {
     for (const name of ['ours', 'bare', 'seven'] as const) {
       progress.at(`round ${n + 1} of ${counts.rounds}, ${name}`);
-      const from = readCpu(ground, sides[name]);
+      const from = readCpu(environment, sides[name]);
       for (let run = 0; run < counts.runs; run += 1) {
-        if (name === 'bare') driven.bare.push(await driveBare(ground, sides.bare));
+        if (name === 'bare') driven.bare.push(await driveBare(environment, sides.bare));
         else driven[name].push(await driveRun(sides[name]));
       }
-      const to = readCpu(ground, sides[name]);
+      const to = readCpu(environment, sides[name]);
       used[name].push(cpuPer(counts.runs, from, to, idle.cpu_ms_per_second[name]));
       const seconds = (to.at - from.at) / 1_000;
-      // The others' loops go on polling meanwhile, and count on their own side only.
+      // The loops of the other sides keep polling and are counted on their own side.
       idleSeconds = { ours: idleSeconds.ours + seconds, seven: idleSeconds.seven + seconds };
     }
   }
-  ground.model.reset();
+  environment.model.reset();
   const ofRoom = async (name: 'ours' | 'seven'): Promise<PerRun> => {
     const statements = between(before[name], await worker(sides[name]));
     const calls = sum(statements.map((statement) => statement.calls));
     return {
       runs: total,
-      ...(await historyOf(ground, await findWorkflows(sides[name], driven[name]))),
+      ...(await historyOf(environment, await findWorkflows(sides[name], driven[name]))),
       statements: round((calls - idle.statements_per_second[name] * idleSeconds[name]) / total),
       by_statement: statements.map((statement) => ({
         per_run: round(statement.calls / total),
@@ -107,7 +112,7 @@ export async function measurePerRun(
     bare: {
       runs: total,
       ...(await historyOf(
-        ground,
+        environment,
         driven.bare.map((run) => run.workflowId),
       )),
       statements: null,
@@ -130,14 +135,14 @@ async function findWorkflows(side: RoomSide, messages: readonly string[]): Promi
   return rows.map((row) => wakeWorkflowId(row.agent, row.message));
 }
 
-// Of a few runs, and the most of each: they are alike, but for ids and numbers of other lengths.
+// The maximum over a few runs. Runs differ only in the length of ids and numbers.
 async function historyOf(
-  ground: Ground,
+  environment: BenchEnvironment,
   workflowIds: readonly string[],
 ): Promise<Pick<PerRun, 'activities' | 'history_events' | 'history_bytes'>> {
   const found: { activities: number; events: number; bytes: number }[] = [];
   for (const workflowId of workflowIds.slice(0, 10)) {
-    const handle = ground.temporal.client.workflow.getHandle(workflowId);
+    const handle = environment.temporal.client.workflow.getHandle(workflowId);
     const { historyLength, historySize } = await handle.describe();
     const { events } = await handle.fetchHistory();
     const activities = (events ?? []).filter((event) => event.activityTaskScheduledEventAttributes).length;

@@ -1,12 +1,12 @@
-// A client of the API that posts messages over connections it keeps. Plain node:http: `fetch` costs several
-// times its CPU, which this machine would then lack.
+// An API client that posts messages over keep-alive connections. It uses node:http because `fetch` needs several times as much
+// CPU, which the measured processes would lack.
 
 import http from 'node:http';
 
 export interface Poster {
   /** Posts one message and returns its id. @throws Error on any answer but 201 */
   post(text: string): Promise<string>;
-  /** Posts one message, or a batch of as many, to a room. @throws Error on any answer but 201 */
+  /** Posts one message, or a batch of `count` messages, to a room. @throws Error on any answer but 201 */
   postMany(roomId: string, text: string, count: number): Promise<void>;
   close(): void;
 }

@@ -1,9 +1,9 @@
-// Processes of the bench, started as production starts its own: forked, ready when they say so.
+// The processes of the bench. Each is forked and sends `ready`, as in production.
 
 import { fork } from 'node:child_process';
 import { endProcess } from '../worker/local/stack';
 
-/** A worker of the bench bundles its workflow at its start, which takes seconds on a busy machine. */
+/** Starting a process takes seconds on a busy machine. */
 const READY_MS = 60_000;
 
 export interface Ready {
@@ -19,7 +19,7 @@ export interface BenchProcess {
   stop(): Promise<void>;
 }
 
-/** Starts a node program and resolves when it sends `ready`; `onExit` hears of an end that nobody asked for. */
+/** Starts a Node program and resolves when it sends `ready`. `onExit` is called if the program ends unexpectedly. */
 export async function startProcess(
   name: string,
   main: string,
@@ -31,7 +31,7 @@ export async function startProcess(
   const stop = (): Promise<void> => (stopping ??= endProcess(child));
   try {
     const ready = await new Promise<Ready>((resolve, reject) => {
-      const timer = setTimeout(() => reject(new Error(`${name} did not get ready`)), READY_MS);
+      const timer = setTimeout(() => reject(new Error(`${name} did not become ready`)), READY_MS);
       child.once('exit', (code, signal) => {
         clearTimeout(timer);
         reject(new Error(`${name} ended before it was ready (${signal ?? code})`));
@@ -43,7 +43,7 @@ export async function startProcess(
       });
     });
     child.once('exit', (code, signal) => {
-      if (stopping === undefined) onExit(`${name} ended by itself (${signal ?? code})`);
+      if (stopping === undefined) onExit(`${name} ended unexpectedly (${signal ?? code})`);
     });
     return { name, pid: child.pid ?? 0, ready, stop };
   } catch (error) {

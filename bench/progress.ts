@@ -1,11 +1,11 @@
-// What the bench is doing, a line at least every second and a half, so that silence always means trouble.
+// Prints the progress of the bench at least every 1.5 seconds, so that silence always means a fault.
 
 const EVERY_MS = 1_500;
 
 export interface Progress {
-  /** A new part begins. */
+  /** Starts a new part. */
   begin(what: string): void;
-  /** How far the part is; said with the next line. */
+  /** Sets the detail for the next line. */
   at(detail: string): void;
   stop(): void;
 }

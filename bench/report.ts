@@ -1,4 +1,4 @@
-// What was measured, for people and as JSON.
+// The results of the bench as text and as JSON.
 
 import type { ApiEvents } from './api-events';
 import type { Fairness } from './fairness';
@@ -26,7 +26,7 @@ export interface Measured {
   readonly seconds: number;
 }
 
-/** Reported against, never asserted: a busy machine is no failure. `limit`: what must hold on a quiet one. */
+/** Reported, not enforced, because a busy machine is no failure. `limit` must hold on a quiet machine. */
 const GOALS = {
   wake_to_reply_vs_bare: { limit: 1.3, goal: 1.15, better: 'less' },
   runs_per_second_vs_seven: { limit: 1.4, goal: 1.6, better: 'more' },
@@ -63,7 +63,7 @@ export function print(measured: Measured, say: (line: string) => void): void {
       .join(' · '),
   );
   say('');
-  say('Ratios, and what a run that only replies costs');
+  say('Ratios, and the cost of a run that only replies');
   const { ours } = perRun;
   for (const [name, value] of [
     ['wake_to_reply_vs_bare', round(latency.ratio)],
@@ -77,9 +77,9 @@ export function print(measured: Measured, say: (line: string) => void): void {
   }
   printLatency(latency, say);
   say('');
-  say(`Runs a second, ${throughput.in_flight} in flight`);
+  say(`Runs per second, ${throughput.in_flight} in flight`);
   table(say, [
-    ['', 'median', 'rounds', ...cpuHeads('CPU ms a run: ')],
+    ['', 'median', 'rounds', ...cpuHeads('CPU ms per run: ')],
     ...(['ours', 'seven'] as const).map((name) => {
       const rounds = throughput[name];
       const cpu = rounds[Math.floor((rounds.length - 1) / 2)]?.cpu_ms;
@@ -105,21 +105,19 @@ export function print(measured: Measured, say: (line: string) => void): void {
     }),
   ]);
   say('');
-  say("Statements of a run of ours, calls a run and ms a call, as Postgres counted them (the idle loops' among them)");
+  say('Statements of a run of ours: calls per run and ms per call, counted by Postgres, including idle loops');
   for (const { per_run, mean_ms, text } of ours.by_statement) {
     say(`  ${per_run.toFixed(2).padStart(6)} × ${mean_ms.toFixed(3).padStart(7)}  ${text.slice(0, 110)}`);
   }
   say('');
-  say(
-    'API, messages that address nobody; "a core": events a second that one core would take, API and PostgreSQL together',
-  );
+  say('API, messages without addressees; "per core": events per second if the API and PostgreSQL shared one core');
   table(say, [
     [
       'rooms',
-      'a request',
-      'at once',
+      'per request',
+      'concurrent',
       'events/s',
-      'a core',
+      'per core',
       'p50 ms',
       'p99 ms',
       'statements',
@@ -144,9 +142,9 @@ export function print(measured: Measured, say: (line: string) => void): void {
   say('');
   const idleCpu = idle.cpu_ms_per_second;
   say(
-    `Idle, CPU ms a second: temporal ${idleCpu.ours.temporal ?? '-'}, postgres ${idleCpu.ours.postgres ?? '-'}, ` +
+    `Idle, CPU ms per second: temporal ${idleCpu.ours.temporal ?? '-'}, postgres ${idleCpu.ours.postgres ?? '-'}, ` +
       `workers: ours ${idleCpu.ours.worker ?? '-'}, seven ${idleCpu.seven.worker ?? '-'}, bare ${idleCpu.bare.worker ?? '-'}; ` +
-      `statements a second of ours ${idle.statements_per_second.ours}`,
+      `statements per second of ours ${idle.statements_per_second.ours}`,
   );
 }
 
@@ -162,14 +160,14 @@ export function printLatency(latency: Latency, say: (line: string) => void): voi
   ]);
   for (const name of ['ours', 'bare'] as const) {
     say('');
-    say(`Where that time goes, ${name}, medians in ms`);
+    say(`Parts of that time, ${name}, medians in ms`);
     for (const { hop, ms } of latency.hops[name]) say(`  ${hop.padEnd(56)} ${ms.toFixed(2).padStart(7)}`);
   }
 }
 
 export function printParked(parked: Parked, say: (line: string) => void): void {
   say('');
-  say(`${parked.runs} runs that wait for a yes, on one worker`);
+  say(`${parked.runs} parked runs (waiting for approval) on one worker`);
   table(say, [
     ['worker', 'MB', 'connections', 'CPU ms/s'],
     ...(['none', 'ordinary', 'parked', 'restarted', 'done'] as const).map((when) => {
@@ -178,23 +176,23 @@ export function printParked(parked: Parked, say: (line: string) => void): void {
     }),
   ]);
   say(
-    `  of a sample: ${parked.pending_activities} activities pending, ${parked.timers} timers, ` +
-      `${parked.events_by_restart} history events by the restart`,
+    `  in a sample: ${parked.pending_activities} pending activities, ${parked.timers} timers, ` +
+      `${parked.events_by_restart} history events added by the restart`,
   );
   say(
-    `  all decided at once: carried out within ${parked.decided_and_done_seconds} s, ${parked.carried_out} once, ` +
+    `  all decided at once: executed within ${parked.decided_and_done_seconds} s, ${parked.carried_out} once, ` +
       `${parked.carried_out_twice} more than once`,
   );
 }
 
-/** What must hold of a room with a million messages beside one with a thousand. */
+/** The highest allowed ratio between a room with a million messages and one with a thousand. */
 const ROOM_SIZE_LIMIT = 2;
 
 export function printRoomSizes({ small, large, fill_seconds, reads }: RoomSizes, say: (line: string) => void): void {
   say('');
   say(
-    `Reads of a room with ${large.messages} messages, ${large.memory} memory entries and ${large.passages} passages beside ` +
-      `one with ${small.messages} of each, ms (filled in ${fill_seconds} s); wanted: ≤ ${ROOM_SIZE_LIMIT}`,
+    `Reads of a room with ${large.messages} messages, ${large.memory} memory entries and ${large.passages} passages, compared with ` +
+      `one with ${small.messages} of each, ms (filled in ${fill_seconds} s); limit: ≤ ${ROOM_SIZE_LIMIT}`,
   );
   table(say, [
     ['', 'small p50', 'large p50', 'small p99', 'large p99', 'ratio', ''],
@@ -212,11 +210,11 @@ export function printRoomSizes({ small, large, fill_seconds, reads }: RoomSizes,
 
 export function printFairness({ flood, capped, uncapped }: Fairness, say: (line: string) => void): void {
   say('');
-  say(`Fairness: one company posts ${flood} messages at once, another a single one, several times over`);
+  say(`Fairness: one company posts ${flood} messages at once, another company posts single messages`);
   table(say, [
-    ['runs in flight of a company', "flood's runs before the reply: median", 'most', 'ms to the reply: most'],
+    ['company limit', "flood's runs before the reply: median", 'most', 'ms to the reply: most'],
     ...[capped, uncapped].map((one, index) => [
-      index === 0 ? `${one.company_limit}, the default` : 'no cap',
+      index === 0 ? `${one.company_limit}, the default` : 'no limit',
       one.median_runs_between,
       Math.max(...one.runs_between),
       Math.max(...one.reply_ms),

@@ -1,5 +1,5 @@
-// What a large room costs its readers beside a small one: what a run reads, the feed, and search, one after the other in
-// both. Nothing of it may grow with the room.
+// Compares reads of a large room with reads of a small one: the context of a run, the feed and search. No read may get slower
+// as the room grows.
 
 import { createServer } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -15,7 +15,7 @@ import { createKey } from '../prisma/store/access/keys';
 import { readRoom } from '../prisma/store/runs/relevance';
 import { addToRoster, PRESETS } from '../prisma/store/rooms/roster';
 import { fillRoom, type RoomSize } from '../test/support/large-room';
-import type { Ground } from './ground';
+import type { BenchEnvironment } from './environment';
 import type { Progress } from './progress';
 import { round, spreadOf, type Spread } from './statistics';
 
@@ -41,44 +41,44 @@ interface Room {
   readonly size: RoomSize;
 }
 
-/** Fills both rooms, and then reads them in turn, `rounds` times each. */
+/** Fills both rooms, then reads them alternately, `rounds` times each. */
 export async function measureRoomSize(
-  ground: Ground,
+  environment: BenchEnvironment,
   large: RoomSize,
   rounds: number,
   progress: Progress,
 ): Promise<RoomSizes> {
   progress.begin(`filling a room with ${large.messages} messages and ${large.memory} memory entries`);
-  await ground.createDatabase(DATABASE);
-  const database = await connectDatabase(ground.urlOf(DATABASE), {
+  await environment.createDatabase(DATABASE);
+  const database = await connectDatabase(environment.urlOf(DATABASE), {
     poolSize: 4,
     lockTimeoutMs: 5_000,
     statementTimeoutMs: 10_000,
     transactionTimeoutMs: 15_000,
     applicationName: 'durable-room-bench',
   });
-  ground.atEnd(() => database.close());
+  environment.atEnd(() => database.close());
   const companyId = newId('co');
   await database.prisma.company.create({ data: { id: companyId, slug: 'larkspur', name: 'Larkspur' } });
   const startedAt = Date.now();
   const rooms = {
-    small: await makeRoom(ground, database, companyId, 'small', SMALL),
-    large: await makeRoom(ground, database, companyId, 'large', large),
+    small: await makeRoom(environment, database, companyId, 'small', SMALL),
+    large: await makeRoom(environment, database, companyId, 'large', large),
   };
   const fillSeconds = (Date.now() - startedAt) / 1_000;
-  const get = await serve(ground, database, companyId);
+  const get = await serve(environment, database, companyId);
   const reads: Readonly<Record<string, (room: Room) => Promise<void>>> = {
-    "a run's reading": (room) => readForRun(database, room),
-    'the feed, its newest page': (room) => get(`/v1/rooms/${room.id}/events?after=${room.size.messages - 50}`),
+    'context of a run': (room) => readForRun(database, room),
+    'newest page of the feed': (room) => get(`/v1/rooms/${room.id}/events?after=${room.size.messages - 50}`),
     'memory, a word in every entry': (room) => get(`/v1/rooms/${room.id}/memory?q=inspection`),
     'memory, a word in one of thirty': (room) => get(`/v1/rooms/${room.id}/memory?q=urgently`),
-    // Three to a page: the small room has no more.
+    // Pages of three entries, because the small room has only three matches.
     'memory, a word in one of 300': (room) => get(`/v1/rooms/${room.id}/memory?q=winter&limit=3`),
     'memory, a word in one entry': (room) => get(`/v1/rooms/${room.id}/memory?q=item7919`),
     'passages, a word in one of 300': (room) => get(`/v1/rooms/${room.id}/passages?q=winter&limit=3`),
   };
-  progress.begin('reading both rooms in turn');
-  // What filling left to be written.
+  progress.begin('reading both rooms alternately');
+  // Time for Postgres to write what filling left in memory.
   await sleep(2_000);
   const measured = [];
   for (const [read, run] of Object.entries(reads)) {
@@ -88,7 +88,7 @@ export async function measureRoomSize(
       for (const name of ['small', 'large'] as const) {
         const from = performance.now();
         await run(rooms[name]);
-        // The first ones warm up.
+        // The first ten rounds are warm-up.
         if (n >= 0) times[name].push(performance.now() - from);
       }
     }
@@ -98,27 +98,37 @@ export async function measureRoomSize(
   return { small: SMALL, large, fill_seconds: round(fillSeconds), reads: measured };
 }
 
-async function makeRoom(ground: Ground, db: Database, companyId: string, slug: string, size: RoomSize): Promise<Room> {
+async function makeRoom(
+  environment: BenchEnvironment,
+  db: Database,
+  companyId: string,
+  slug: string,
+  size: RoomSize,
+): Promise<Room> {
   const id = newId('room');
   await db.room.create({ data: { id, slug, name: slug, hostCompanyId: companyId } });
   await db.roomMember.create({ data: { roomId: id, companyId, role: 'host' } });
   const agent = { id: newId('agent'), slug: `scribe-${slug}`, name: `Scribe ${slug}` };
   await db.agent.create({ data: { ...agent, companyId, alwaysOn: false, instructions: 'Be brief.' } });
   await db.transaction((tx) => addToRoster(tx, { id }, agent, PRESETS.autonomous));
-  const client = await ground.connect(DATABASE);
+  const client = await environment.connect(DATABASE);
   await client.query('SET synchronous_commit = off');
   await fillRoom(client, { id, companyId }, size);
   return { id, companyId, agentId: agent.id, size };
 }
 
-// As the first request of a run reads and renders, without what only a run has.
+// Reads and renders the room as the first request of a run does.
 async function readForRun(db: Database, room: Room): Promise<void> {
   const middle = await db.message.findFirstOrThrow({ where: { roomId: room.id, seq: room.size.messages } });
   const run = { roomId: room.id, agentId: room.agentId, companyId: room.companyId, messageId: middle.id };
   renderContext(await db.sqlTransaction((tx) => readRoom(tx, run)));
 }
 
-async function serve(ground: Ground, db: Database, companyId: string): Promise<(path: string) => Promise<void>> {
+async function serve(
+  environment: BenchEnvironment,
+  db: Database,
+  companyId: string,
+): Promise<(path: string) => Promise<void>> {
   const { token } = await db.transaction((tx) => createKey(tx, { kind: 'service', name: 'reader', companyId }));
   const app = createApp({
     db,
@@ -133,7 +143,7 @@ async function serve(ground: Ground, db: Database, companyId: string): Promise<(
   });
   const server = createServer(app);
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  ground.atEnd(async () => {
+  environment.atEnd(async () => {
     server.closeAllConnections();
     await new Promise((resolve) => server.close(resolve));
   });

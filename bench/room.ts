@@ -1,5 +1,5 @@
-// A room of one company and one always-on agent, and the two ways in which the bench writes to it: through the API, and in
-// batches straight through the store where only what comes after is measured.
+// A room with one company and one always-on agent. The bench posts to it through the API, or in batches through the store when
+// the API is not part of the measurement.
 
 import { connectDatabase } from '../prisma/client';
 import { createSecretBox, parseMasterKeys } from '../workflows/policy/secret-box';
@@ -10,43 +10,43 @@ import { stageMessage } from '../prisma/store/rooms/messages';
 import { modelKeyBinding } from '../prisma/store/model-keys/model-keys';
 import { addToRoster, lockRoomForWrite, PRESETS } from '../prisma/store/rooms/roster';
 import type { Database } from '../prisma/store/db/database';
-import type { Ground } from './ground';
+import type { BenchEnvironment } from './environment';
 import { createPoster, type Poster } from './poster';
 
-/** More than any bench can use up. */
+/** More runs than any bench uses. */
 const RUN_ALLOWANCE = 1_000_000;
 
 const WAKING_TEXT = '@scribe, is the plan for Tuesday complete?';
 
 export interface BenchRoom {
   readonly id: string;
-  /** Posts one message that wakes the agent, as a client would; returns the message's id. */
+  /** Posts one message that wakes the agent, as a client does; returns the message's id. */
   postOne(): Promise<string>;
   /** Posts this many at once, in one transaction, through the store. */
   postBatch(count: number): Promise<void>;
   /** Opens more rooms of the same company, without agents; returns their ids. */
   openMore(count: number): Promise<string[]>;
-  /** What posts through the API, with a key of its own. Null where the side has no API. */
+  /** Creates a client of the API with its own key. Null if the side has no API. */
   createPoster(): Promise<Poster | null>;
 }
 
-/** Makes the company, the room and its agent. `apiUrl`: null where messages are posted through the store only. */
+/** Creates the company, the room and its agent. `apiUrl` is null if messages are posted through the store only. */
 export async function createRoom(
-  ground: Ground,
+  environment: BenchEnvironment,
   database: string,
   apiUrl: string | null,
   company = 'larkspur',
 ): Promise<BenchRoom> {
-  const connected = await connectDatabase(ground.urlOf(database), {
+  const connected = await connectDatabase(environment.urlOf(database), {
     poolSize: 4,
     lockTimeoutMs: 5_000,
     statementTimeoutMs: 10_000,
     transactionTimeoutMs: 15_000,
     applicationName: 'durable-room-bench',
   });
-  ground.atEnd(() => connected.close());
+  environment.atEnd(() => connected.close());
   const db = connected;
-  const { companyId, roomId } = await seed(db, ground, company);
+  const { companyId, roomId } = await seed(db, environment, company);
   const author: Author = { kind: 'person', id: newId('key'), name: 'Ada', companyId };
 
   const post = (count: number): Promise<string> =>
@@ -68,7 +68,7 @@ export async function createRoom(
       createKey(tx, { kind: 'person', role: 'member', name: 'Ada', companyId }),
     );
     const made = createPoster(apiUrl, roomId, token);
-    ground.atEnd(async () => made.close());
+    environment.atEnd(async () => made.close());
     return made;
   };
   const own = await poster();
@@ -88,7 +88,11 @@ export async function createRoom(
   };
 }
 
-async function seed(db: Database, ground: Ground, company: string): Promise<{ companyId: string; roomId: string }> {
+async function seed(
+  db: Database,
+  environment: BenchEnvironment,
+  company: string,
+): Promise<{ companyId: string; roomId: string }> {
   const companyId = newId('co');
   await db.company.create({ data: { id: companyId, slug: company, name: company } });
   const roomId = newId('room');
@@ -103,8 +107,8 @@ async function seed(db: Database, ground: Ground, company: string): Promise<{ co
   });
   await db.roomMember.create({ data: { roomId, companyId, role: 'host' } });
   const keyId = newId('mk');
-  const baseUrl = ground.model.url;
-  const secretBox = createSecretBox(parseMasterKeys(ground.masterKeys));
+  const baseUrl = environment.model.url;
+  const secretBox = createSecretBox(parseMasterKeys(environment.masterKeys));
   await db.modelKey.create({
     data: {
       id: keyId,

@@ -1,10 +1,10 @@
-// What a worker's settings cost: the same batch of runs under each, one setting changed at a time.
+// The effect of a worker's settings: the same batch of runs, with one setting changed at a time.
 
 import { randomBytes } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Ground } from './ground';
+import type { BenchEnvironment } from './environment';
 import type { Progress } from './progress';
 import { createRoom } from './room';
 import { round } from './statistics';
@@ -13,14 +13,14 @@ import { COMPILED } from '../test/support/compiled';
 const WORKER_MAIN = join(COMPILED, 'worker', 'main.js');
 const GIVE_UP_MS = 120_000;
 
-/** One company is the whole load. */
+/** A high limit, because one company causes the whole load. */
 const COMMON = { DISPATCH_COMPANY_LIMIT: '100' };
 
 const VARIANTS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
-  'as they are': {},
+  defaults: {},
   'cache of 10 runs': { WORKER_MAX_CACHED_RUNS: '10' },
   '10 activity slots': { WORKER_MAX_ACTIVITIES: '10' },
-  '2 pollers a kind': { WORKER_POLLERS: '2' },
+  '2 pollers per kind': { WORKER_POLLERS: '2' },
   '4 connections to Postgres': { DATABASE_POOL_SIZE: '4' },
 };
 
@@ -31,19 +31,23 @@ export interface SettingsResult {
   readonly memory_mb: number;
 }
 
-export async function createSettingsDatabases(ground: Ground): Promise<void> {
-  for (let n = 0; n < Object.keys(VARIANTS).length; n += 1) await ground.createDatabase(`bench_settings_${n}`);
+export async function createSettingsDatabases(environment: BenchEnvironment): Promise<void> {
+  for (let n = 0; n < Object.keys(VARIANTS).length; n += 1) await environment.createDatabase(`bench_settings_${n}`);
 }
 
-export async function measureSettings(ground: Ground, runs: number, progress: Progress): Promise<SettingsResult[]> {
+export async function measureSettings(
+  environment: BenchEnvironment,
+  runs: number,
+  progress: Progress,
+): Promise<SettingsResult[]> {
   const results: SettingsResult[] = [];
   for (const [n, [name, env]] of Object.entries(VARIANTS).entries()) {
     progress.begin(`${runs} runs at once, ${name}`);
     const database = `bench_settings_${n}`;
-    const sql = await ground.connect(database);
-    const room = await createRoom(ground, database, null);
-    const worker = await ground.start(`the worker, ${name}`, WORKER_MAIN, {
-      DATABASE_URL: ground.urlOf(database, 'bench_worker'),
+    const sql = await environment.connect(database);
+    const room = await createRoom(environment, database, null);
+    const worker = await environment.start(`the worker, ${name}`, WORKER_MAIN, {
+      DATABASE_URL: environment.urlOf(database, 'bench_worker'),
       TASK_QUEUE: `bench-settings-${randomBytes(4).toString('hex')}`,
       WORKER_PORT: '0',
       ...COMMON,

@@ -1,5 +1,5 @@
-// The seven activities of the comparison. Each is one transaction over the store's own functions, behind the same fence;
-// what differs from ours is only how much work an activity does.
+// The seven activities of the comparison. Each is one transaction with the store's functions and the same fence; only the
+// amount of work per activity differs from the product.
 
 import { Context } from '@temporalio/activity';
 import { createClaimMessage } from '../activities/claim';
@@ -23,7 +23,7 @@ import { lockOwnedRun } from '../prisma/store/runs/fence';
 import type { PipelineTx } from '../prisma/store/db/transaction';
 import { declaredKinds, planSteps } from '../workflows/policy/steps';
 
-/** The bench's key is never refused. */
+/** The model key of the bench is never rejected. */
 const NO_KEY = { keyId: null, keyVersion: null };
 
 export type SevenActivities = ReturnType<typeof createSevenActivities>;
@@ -56,7 +56,7 @@ export function createSevenActivities(deps: ActivityDeps) {
 
     claimModelRequest: async ({ run }: OfRun): Promise<{ number: number }> => {
       const claim = await claimRequest(db, currentExecution(), run, () => {
-        throw new Error('the room was read before');
+        throw new Error('the room must be read first');
       });
       if (claim.kind !== 'send') throw new Error(`the request was not granted: ${claim.kind}`);
       return { number: claim.number };
@@ -70,7 +70,7 @@ export function createSevenActivities(deps: ActivityDeps) {
           WHERE r.id = ${run}`;
         return row;
       });
-      if (!target) throw new Error('no model to ask');
+      if (!target) throw new Error('the agent has no model');
       const { model, baseUrl, context } = target;
       const apiKey = deps.secretBox.open(target.sealedSecret, modelKeyBinding(target.keyId, baseUrl));
       const request = writeRequest({ protocol: 'openai_compatible', baseUrl, model, ownerSupplied: false }, context);

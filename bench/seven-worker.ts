@@ -1,4 +1,4 @@
-// The worker of the comparison with seven activities: our worker process, with its dispatcher, around other activities.
+// The worker of the comparison with seven activities: the product's worker process and dispatcher with other activities.
 
 import type { Activities, ActivityDeps } from '../activities';
 import { runWorkerProcess } from '../worker/process-main';
@@ -12,8 +12,8 @@ async function main(): Promise<void> {
     bundle,
     deps: (given) => (deps = given),
     activities: () => {
-      if (deps === undefined) throw new Error('the activities are built from what the worker gives them');
-      // The seam is typed for stand-ins of our own activities; a worker takes any.
+      if (deps === undefined) throw new Error('the worker must set its dependencies before it builds activities');
+      // The option is typed for the product's activities; a worker accepts any activities.
       return createSevenActivities(deps) as unknown as Activities;
     },
   });

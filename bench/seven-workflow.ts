@@ -1,5 +1,5 @@
-// The same work as ours for a run that only replies, written as one might at first: seven activities, a thought each.
-// Under the name of ours, so that the same dispatcher starts it.
+// The same work as a product run that only replies, in a straightforward design: seven activities with one concern each. It
+// has the name of the product's workflow, so that the same dispatcher starts it.
 
 import { defineSearchAttributeKey } from '@temporalio/common';
 import { proxyActivities, setCurrentDetails, upsertSearchAttributes } from '@temporalio/workflow';

@@ -1,9 +1,8 @@
-// Statements as Postgres itself counts them (pg_stat_statements), told apart by database and by role: every process of the
-// bench has a role of its own.
+// Statement counts from pg_stat_statements, by database and role. Each kind of process has its own role.
 
 import type pg from 'pg';
 
-/** Not work: what every transaction and every connection says. */
+/** Statements of transaction control and connection set-up, which are not counted. */
 const UTILITY = /^(begin|commit|rollback|savepoint|release|start transaction|set |show |listen|deallocate|discard)/i;
 
 export interface Statement {
@@ -15,7 +14,7 @@ export interface Statement {
 /** Calls by statement text. */
 export type Statements = ReadonlyMap<string, Statement>;
 
-/** What one role has sent to the connected database so far, without BEGIN, COMMIT and the like. */
+/** The statements of one role in the connected database so far, without transaction control. */
 export async function readStatements(client: pg.Client, role: string): Promise<Statements> {
   const { rows } = await client.query<{ query: string; calls: string; total_exec_time: number; rows: string }>(
     `SELECT s.query, s.calls, s.total_exec_time, s.rows
@@ -37,7 +36,7 @@ export async function readStatements(client: pg.Client, role: string): Promise<S
   return found;
 }
 
-/** What came between two readings, most often called first. */
+/** The statements between two readings, most frequent first. */
 export function between(before: Statements, after: Statements): (Statement & { text: string })[] {
   const zero = { calls: 0, totalMs: 0, rows: 0 };
   return [...after]

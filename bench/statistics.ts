@@ -1,4 +1,4 @@
-// Numbers out of samples.
+// Statistics of samples.
 
 export interface Spread {
   readonly samples: number;
@@ -9,7 +9,7 @@ export interface Spread {
   readonly most: number;
 }
 
-/** The value that this share of the samples does not exceed (nearest rank). NaN of none. */
+/** The value that this share of the samples does not exceed (nearest rank). NaN without samples. */
 export function percentile(samples: readonly number[], share: number): number {
   const sorted = [...samples].sort((a, b) => a - b);
   return sorted[Math.max(0, Math.ceil(share * sorted.length) - 1)] ?? Number.NaN;
@@ -34,7 +34,7 @@ export function spreadOf(samples: readonly number[]): Spread {
   };
 }
 
-/** To hundredths: more than any of these clocks can tell. */
+/** Rounds to hundredths, which is finer than the clocks' resolution. */
 export function round(value: number): number {
   return Math.round(value * 100) / 100;
 }

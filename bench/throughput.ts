@@ -1,17 +1,17 @@
-// Runs a second with so many in flight: ours against seven activities, in interleaved rounds.
+// Runs per second with a fixed number of open runs: `ours` compared with `seven`, in alternating rounds.
 
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Ground } from './ground';
+import type { BenchEnvironment } from './environment';
 import type { Progress } from './progress';
 import type { RoomSide, Sides } from './sides';
 import { median, round } from './statistics';
 import { cpuPer, readCpu, type Cpu, type CpuReading } from './usage';
 
-/** How often the number in flight is brought back to what it should be. */
+/** How often new messages restore the wanted number of open runs. */
 const REFILL_MS = 20;
-/** In which the first ones are posted: about what a run takes with so many in flight. */
+/** The time in which the first messages are posted; about the duration of a run at this load. */
 const RAMP_MS = 2_000;
-/** A machine so slow that the first ones have not ended by now is measured from here on. */
+/** On a slow machine the measurement starts after this time, even if the first runs have not ended. */
 const FILL_MS = 15_000;
 const DRAIN_MS = 60_000;
 const GIVE_UP_MS = 120_000;
@@ -19,9 +19,9 @@ const GIVE_UP_MS = 120_000;
 export interface ThroughputOptions {
   readonly rounds: number;
   readonly inFlight: number;
-  /** Measured a round, after as many as are in flight, which ran while the others were still being posted. */
+  /** Measured runs per round. The first `inFlight` runs are not measured, because they run during the ramp. */
   readonly runs: number;
-  /** A round on a slow machine ends here, with the runs that it has. */
+  /** On a slow machine a round ends after this time. */
   readonly mostMs: number;
 }
 
@@ -36,23 +36,23 @@ export interface Throughput {
   readonly ours: readonly ThroughputRound[];
   readonly seven: readonly ThroughputRound[];
   readonly runs_per_second: { readonly ours: number; readonly seven: number };
-  /** Median round of ours by median round of seven. */
+  /** Median round of `ours` divided by the median round of `seven`. */
   readonly ratio: number;
 }
 
 export async function measureThroughput(
-  ground: Ground,
+  environment: BenchEnvironment,
   sides: Sides,
   options: ThroughputOptions,
   progress: Progress,
 ): Promise<Throughput> {
   const measured = { ours: [] as ThroughputRound[], seven: [] as ThroughputRound[] };
   for (let n = 1; n <= options.rounds; n += 1) {
-    // The one that went second goes first next time: neither has the warmer server.
+    // The order alternates, so that no side always has the warmer server.
     const order = n % 2 === 1 ? (['ours', 'seven'] as const) : (['seven', 'ours'] as const);
     for (const name of order) {
       progress.begin(`${options.inFlight} in flight, round ${n} of ${options.rounds}, ${name}`);
-      measured[name].push(await measureRound(ground, sides[name], options, progress));
+      measured[name].push(await measureRound(environment, sides[name], options, progress));
     }
   }
   const rateOf = (name: 'ours' | 'seven'): number => median(measured[name].map((one) => one.runs_per_second));
@@ -65,7 +65,7 @@ export async function measureThroughput(
 }
 
 async function measureRound(
-  ground: Ground,
+  environment: BenchEnvironment,
   side: RoomSide,
   options: ThroughputOptions,
   progress: Progress,
@@ -74,16 +74,16 @@ async function measureRound(
   let from: { ended: number; at: number; cpu: CpuReading } | undefined;
   let posted = 0;
   for (;;) {
-    const underWay = await countUnderWay(side);
-    const ended = posted - underWay;
+    const open = await countOpen(side);
+    const ended = posted - open;
     const spent = performance.now() - startedAt;
     if (from === undefined && (ended >= options.inFlight || spent > FILL_MS))
-      from = { ended, at: spent, cpu: readCpu(ground, side) };
+      from = { ended, at: spent, cpu: readCpu(environment, side) };
     if (from !== undefined && (ended >= from.ended + options.runs || spent > from.at + options.mostMs)) {
-      const cpu = readCpu(ground, side);
+      const cpu = readCpu(environment, side);
       const runs = ended - from.ended;
       await drain(side, progress);
-      ground.model.reset();
+      environment.model.reset();
       await requireReplies(side);
       return {
         runs,
@@ -92,19 +92,19 @@ async function measureRound(
       };
     }
     if (spent > GIVE_UP_MS) throw new Error(`${ended} runs of ${side.name} in ${GIVE_UP_MS} ms`);
-    // Let in a few at a time at first: a first wave that all arrives at once would go on moving in step.
+    // Post the first messages gradually; runs that all start at once would stay synchronized.
     const wanted = Math.min(options.inFlight, Math.ceil((spent / RAMP_MS) * options.inFlight));
-    if (underWay < wanted) {
-      await side.room.postBatch(wanted - underWay);
-      posted += wanted - underWay;
+    if (open < wanted) {
+      await side.room.postBatch(wanted - open);
+      posted += wanted - open;
     }
     progress.at(`${ended} runs`);
     await sleep(REFILL_MS);
   }
 }
 
-// A handful of rows by partial indexes, however many runs there were.
-async function countUnderWay(side: RoomSide): Promise<number> {
+// Reads only a few rows through partial indexes, independent of the number of ended runs.
+async function countOpen(side: RoomSide): Promise<number> {
   const { rows } = await side.sql.query<{ n: number }>(
     `SELECT ((SELECT count(*) FROM wakes WHERE state = 'pending') +
              (SELECT count(*) FROM wakes WHERE state = 'delivered') +
@@ -116,10 +116,10 @@ async function countUnderWay(side: RoomSide): Promise<number> {
 async function drain(side: RoomSide, progress: Progress): Promise<void> {
   const deadline = Date.now() + DRAIN_MS;
   for (;;) {
-    const underWay = await countUnderWay(side);
-    if (underWay === 0) return;
-    if (Date.now() > deadline) throw new Error(`${underWay} runs of ${side.name} did not end`);
-    progress.at(`${underWay} still under way`);
+    const open = await countOpen(side);
+    if (open === 0) return;
+    if (Date.now() > deadline) throw new Error(`${open} runs of ${side.name} did not end`);
+    progress.at(`${open} still open`);
     await sleep(50);
   }
 }

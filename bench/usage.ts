@@ -1,12 +1,12 @@
-// CPU of everything that a run costs, read together.
+// CPU time of all processes that take part in a run.
 
 import { cpuMsOf, cpuMsOfPostgres } from './cpu';
-import type { Ground } from './ground';
+import type { BenchEnvironment } from './environment';
 import type { Side } from './sides';
 import { round } from './statistics';
 
 export interface Cpu {
-  /** Milliseconds; null where the platform can't say. */
+  /** Milliseconds; null if the platform does not report them. */
   readonly temporal: number | null;
   readonly worker: number | null;
   readonly postgres: number | null;
@@ -16,16 +16,16 @@ export interface CpuReading extends Cpu {
   readonly at: number;
 }
 
-export function readCpu(ground: Ground, side: Side): CpuReading {
+export function readCpu(environment: BenchEnvironment, side: Side): CpuReading {
   return {
-    temporal: cpuMsOf(ground.temporal.pid),
+    temporal: cpuMsOf(environment.temporal.pid),
     worker: cpuMsOf(side.worker.pid),
-    postgres: cpuMsOfPostgres(ground.postgresPid),
+    postgres: cpuMsOfPostgres(environment.postgresPid),
     at: performance.now(),
   };
 }
 
-/** What was used between two readings, less what an idle machine uses in that time, per one of `count`. */
+/** CPU time between two readings minus the idle usage in that time, divided by `count`. */
 export function cpuPer(count: number, before: CpuReading, after: CpuReading, idle: Cpu | null): Cpu {
   const seconds = (after.at - before.at) / 1_000;
   const per = (part: keyof Cpu): number | null => {
@@ -36,7 +36,7 @@ export function cpuPer(count: number, before: CpuReading, after: CpuReading, idl
   return { temporal: per('temporal'), worker: per('worker'), postgres: per('postgres') };
 }
 
-/** CPU milliseconds a second between two readings. */
+/** CPU milliseconds per second between two readings. */
 export function cpuRate(before: CpuReading, after: CpuReading): Cpu {
   return cpuPer((after.at - before.at) / 1_000, before, after, null);
 }

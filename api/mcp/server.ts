@@ -1,5 +1,5 @@
-// The MCP server, the same over every transport: lists the tools, checks a call's arguments, sends its request through the
-// transport, and gives back the answer or the problem. It has no rights of its own and keeps nothing between calls.
+// The MCP server, the same over HTTP and stdio: lists the tools, checks a call's arguments, sends its request to the API and
+// returns the answer or the problem. It has no rights of its own and keeps no state between calls.
 
 import { McpServer } from '@modelcontextprotocol/sdk/server/mcp.js';
 import {

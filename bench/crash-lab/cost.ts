@@ -1,4 +1,4 @@
-// What each way costs when nothing crashes: one job at a time, the ways in turn, so that none has a quieter machine.
+// The cost of each way without a crash. Jobs run one at a time and the ways alternate, so that all have the same conditions.
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import { median, round } from '../statistics';
@@ -13,9 +13,9 @@ export interface Cost {
   readonly jobs: number;
   readonly activities: number;
   readonly history_events: number;
-  /** Of the workers, per job, less what idle ones send; null where nobody counts. */
+  /** Statements of the workers per job, minus those of idle workers; null if they are not counted. */
   readonly statements: number | null;
-  /** From the message to the job's last effect in the room, by Postgres's clock. */
+  /** From the message to the job's last effect in the room, by Postgres' clock. */
   readonly wall_ms: { readonly median: number; readonly least: number; readonly most: number };
 }
 
@@ -28,7 +28,7 @@ export async function measureCost(
     at(`warming up, ${n + 1} of ${WARM_UP_JOBS}`);
     await Promise.all(lanes.map((lane) => runOne(lane)));
   }
-  at('what idle workers send');
+  at('statements of idle workers');
   const idle = await rates(lanes, () => sleep(IDLE_MS));
   const samples = new Map(lanes.map((lane) => [lane.way, [] as Sample[]]));
   const busy = await rates(lanes, async () => {
@@ -63,12 +63,13 @@ interface Sample {
 
 async function runOne(lane: Lane): Promise<Sample> {
   const job = await lane.begin(await lane.rooms.open());
-  if (!(await lane.settle(job))) throw new Error(`a job of way “${lane.way}” did not settle although nothing crashed`);
+  if (!(await lane.settle(job)))
+    throw new Error(`a job of way “${lane.way}” did not settle although no worker crashed`);
   const { activities, events } = await readHistory(job.handle, null);
   return { ms: await lane.rooms.measureSpan(job.room, job.messageId), activities, events };
 }
 
-/** Statements of each way while `work` went on. Ways whose statements nobody counts are left out. */
+/** Statements of each way during `work`. Ways without counted statements are omitted. */
 async function rates(
   lanes: readonly Lane[],
   work: () => Promise<unknown>,

@@ -1,15 +1,15 @@
-// What Temporal's own history of a job says: what went on first after a worker was dead, and how often anything was tried.
+// Facts from a job's history in Temporal: what continued first after a worker died, and the number of failed attempts.
 
 import type { WorkflowHandle } from '@temporalio/client';
 
 type HistoryEvent = NonNullable<Awaited<ReturnType<WorkflowHandle['fetchHistory']>>['events']>[number];
 
 export interface HistoryFacts {
-  /** Of the first thing that another process than `deadPid` began, in milliseconds of Date.now; null: nothing did. */
+  /** When a process other than `deadPid` first started work, in milliseconds of Date.now; null if none did. */
   readonly pickedUpAt: number | null;
-  /** `attempt`: another attempt of the same activity. `replay`: the workflow, from its history. */
+  /** `attempt`: another attempt of the same activity. `replay`: the workflow, replayed from its history. */
   readonly pickedUpBy: 'attempt' | 'replay' | null;
-  /** Attempts of activities that came to nothing. One kill is one at most. */
+  /** Failed attempts of activities. One kill causes at most one. */
   readonly failedAttempts: number;
   readonly activities: number;
   readonly events: number;
@@ -42,7 +42,7 @@ function startedBy(event: HistoryEvent): { identity: string; kind: 'attempt' | '
   return task ? { identity: task.identity ?? '', kind: 'replay' } : null;
 }
 
-// An attempt that was tried again shows only in the number of the one that ended the activity.
+// The history has only the attempt number of the last attempt, not the earlier attempts.
 function failuresIn(event: HistoryEvent): number {
   const retried = event.activityTaskStartedEventAttributes?.attempt;
   if (retried !== undefined && retried !== null) return retried - 1;

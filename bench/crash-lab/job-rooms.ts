@@ -1,5 +1,5 @@
-// The rooms of one way, in a database of its own: one room, one agent and one message a job, so that jobs hold up nobody
-// else and everything a job did is everything its agent wrote in its room.
+// The rooms of one way, in its own database. Each job has its own room, agent and message, so jobs do not wait for each other,
+// and the effects of a job are exactly what its agent wrote in its room.
 
 import { connectDatabase } from '../../prisma/client';
 import { createSecretBox, parseMasterKeys } from '../../workflows/policy/secret-box';
@@ -15,14 +15,14 @@ import { isRoomWay, type Way } from './ways';
 
 export type JobRoom = Omit<LabJob, 'messageId'> & { readonly slug: string };
 
-/** What is in the room by this job's agent. */
+/** The effects of the job's agent in the room. */
 export interface Counts {
   readonly posts: number;
   readonly memory: number;
   readonly tasks: number;
 }
 
-/** The newest run of a message, as the ledger has it. */
+/** The newest run of a message, from the ledger. */
 export interface RunFacts {
   readonly ending: string;
   readonly code: string | null;
@@ -31,19 +31,19 @@ export interface RunFacts {
 
 export interface JobRooms {
   readonly db: Database;
-  /** A room with an agent of its own, which in ways 4 and 5 is always on. */
+  /** Creates a room with its own agent, which is always on in ways 4 and 5. */
   open(): Promise<JobRoom>;
-  /** A person's message for the room's agent; in ways 4 and 5 it wakes it. Returns the message's id. */
+  /** Posts a person's message to the room's agent, which wakes it in ways 4 and 5. Returns the message's id. */
   post(room: JobRoom, text: string): Promise<string>;
   count(room: JobRoom): Promise<Counts>;
-  /** Null while the message has no closed run. */
+  /** Null until the message has a closed run. */
   findRun(messageId: string): Promise<RunFacts | null>;
-  /** From the message to the last thing its agent wrote after it, in milliseconds of Postgres's clock. */
+  /** From the message to the last effect of its agent, in milliseconds of Postgres' clock. */
   measureSpan(room: JobRoom, messageId: string): Promise<number>;
   close(): Promise<void>;
 }
 
-/** Slug of the agent that tasks are sent to. Nobody wakes it. */
+/** Slug of the agent that receives the tasks. It is not always on, so it is never woken. */
 export const CLERK = 'clerk';
 
 export async function openJobRooms(

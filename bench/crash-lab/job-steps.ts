@@ -1,5 +1,5 @@
-// The job of ways 1 to 3, one function a step, over the same store functions as the room's activities, with their points.
-// None of them is safe to repeat: that is what the ways differ in.
+// The steps of a job in ways 1 to 3, with the store functions of the product's activities and with kill points. No step is
+// safe to repeat; each way protects them differently.
 
 import { Context } from '@temporalio/activity';
 import type { ActivityDeps } from '../../activities';
@@ -30,7 +30,7 @@ interface Target {
 export function createJobSteps({ db, secretBox, requestReply }: ActivityDeps, pass: Pass) {
   const ask = watchRequests(requestReply, pass);
 
-  /** One effect: staged and appended in one transaction, whose commit the points stand around. */
+  /** One effect in one transaction, with a kill point before and after the commit. */
   const act = async (
     step: Effect,
     job: LabInput,
@@ -61,7 +61,7 @@ export function createJobSteps({ db, secretBox, requestReply }: ActivityDeps, pa
       const [target] = await inStatement(db.$queryRaw<Target[]>`
         SELECT a.model, k.id AS "keyId", k.base_url AS "baseUrl", k.sealed_secret AS "sealedSecret"
         FROM agents a JOIN model_keys k ON k.id = a.model_key_id WHERE a.id = ${job.agentId}`);
-      if (!target) throw new Error('no model to ask');
+      if (!target) throw new Error('the agent has no model');
       const { model, baseUrl } = target;
       const apiKey = secretBox.open(target.sealedSecret, modelKeyBinding(target.keyId, baseUrl));
       const request = writeRequest({ protocol: 'openai_compatible', baseUrl, model, ownerSupplied: false }, context);
@@ -75,7 +75,7 @@ export function createJobSteps({ db, secretBox, requestReply }: ActivityDeps, pa
 
     post: (job: LabInput, { reply }: LabReply): Promise<void> =>
       act('post', job, async (tx, draft, room, author) => {
-        if (reply === null) throw new Error('the reply says nothing');
+        if (reply === null) throw new Error('the reply has no text');
         await stageMessage(tx, draft, room, {
           author,
           text: reply,
@@ -88,7 +88,7 @@ export function createJobSteps({ db, secretBox, requestReply }: ActivityDeps, pa
 
     remember: (job: LabInput, { memory }: LabReply): Promise<void> =>
       act('memory', job, async (_tx, draft, _room, author) => {
-        if (memory === null) throw new Error('the reply declares no memory line');
+        if (memory === null) throw new Error('the reply declares no memory entry');
         stageMemory(draft, job.roomId, { author, ...memory, runId: job.messageId });
       }),
 

@@ -1,4 +1,4 @@
-// The activities of ways 1 to 3. Each way wraps the same five steps in what it keeps of them.
+// The activities of ways 1 to 3. The ways use the same five steps and differ in what they record.
 
 import type { ActivityDeps } from '../../activities';
 import type { Database } from '../../prisma/store/db/database';
@@ -11,7 +11,7 @@ export type TopActivities = ReturnType<typeof createTopActivities>;
 export type ReplayActivities = ReturnType<typeof createReplayActivities>;
 export type RecordActivities = ReturnType<typeof createRecordActivities>;
 
-/** Way 1: the whole job in one activity, which keeps nothing. */
+/** Way 1: the whole job in one activity, without records. */
 export function createTopActivities(deps: ActivityDeps, pass: Pass) {
   const steps = createJobSteps(deps, pass);
   return {
@@ -34,7 +34,7 @@ export function createTopActivities(deps: ActivityDeps, pass: Pass) {
   };
 }
 
-/** Way 2: an activity a step, its result kept by Temporal once it has returned. */
+/** Way 2: one activity per step. Temporal stores the result of each activity that returned. */
 export function createReplayActivities(deps: ActivityDeps, pass: Pass) {
   const steps = createJobSteps(deps, pass);
   return {
@@ -58,11 +58,11 @@ export function createReplayActivities(deps: ActivityDeps, pass: Pass) {
   };
 }
 
-/** Way 3: way 1 with a record after each effect, looked up before it. */
+/** Way 3: as way 1, with a record after each effect. The record is checked before the effect. */
 export function createRecordActivities(deps: ActivityDeps, pass: Pass) {
   const steps = createJobSteps(deps, pass);
   const { db } = deps;
-  /** The record of a step, or `undefined`; else does it, and then records what came of it in a transaction of its own. */
+  /** Returns the recorded result of a step. Without a record, executes the step and then records it in a second transaction. */
   const once = async <T>(job: LabInput, step: Step, work: () => Promise<T>): Promise<T> => {
     const recorded = await findRecord<T>(db, job.messageId, step);
     if (recorded !== undefined) return recorded;
@@ -88,7 +88,7 @@ export function createRecordActivities(deps: ActivityDeps, pass: Pass) {
   };
 }
 
-/** Made by the lab in a database of way 3. */
+/** The lab creates this table in the database of way 3. */
 export const RECORDS_TABLE = `
   CREATE TABLE lab_records (job text NOT NULL, step text NOT NULL, value jsonb, PRIMARY KEY (job, step))`;
 
@@ -113,7 +113,7 @@ const ACKNOWLEDGED: Readonly<Record<string, Point>> = {
   sendOn: 'task:after',
 };
 
-/** The point at which Temporal has this activity's result and was not told what comes next. Undefined: none. */
+/** The kill point after Temporal stored this activity's result and before the next command; undefined if there is none. */
 export function acknowledgedPoint(activity: string): Point | undefined {
   return ACKNOWLEDGED[activity];
 }

@@ -1,5 +1,5 @@
-// The workflow code of every way, with the interceptor that says which activity Temporal has the result of: bundled once by
-// the lab, read by its workers.
+// The workflow bundle of all ways, with the interceptor that reports which activity results Temporal has stored. The lab
+// writes it once, and its workers read it.
 
 import { createHash } from 'node:crypto';
 import { readFile, writeFile } from 'node:fs/promises';
@@ -15,7 +15,7 @@ export async function writeLabBundle(path: string): Promise<void> {
   await writeFile(path, code);
 }
 
-/** The build id is as long as the room's, since it stands in every history. */
+/** The build id has the same length as the product's, because it is part of every history. */
 export async function readLabBundle(path: string): Promise<WorkflowBundle> {
   const code = await readFile(path, 'utf8');
   return { code, buildId: createHash('sha256').update(code).digest('hex').slice(0, 8) };

@@ -1,9 +1,9 @@
-// A worker process of the lab: the worker of production with other activities in it (ways 1 to 3) or seams around its own
-// (ways 4 and 5), so that options and time-outs can't differ. It dies where its parent says.
+// A worker process of the lab: the product's worker with other activities (ways 1 to 3) or with hooks around its own activities
+// (ways 4 and 5), so that options and timeouts are the same. It kills itself at the points that its parent names.
 //
-//   LAB_WAY     which of the five
-//   LAB_BUNDLE  the workflow bundle
-//   LAB_DEATHS  the file to which it writes where jobs stand and when it dies
+//   LAB_WAY     one of the five ways
+//   LAB_BUNDLE  path of the workflow bundle
+//   LAB_DEATHS  file for the reached kill points and the time of the kill
 
 import type { InjectedSinks } from '@temporalio/worker';
 import type { Activities, ActivityDeps } from '../../activities';
@@ -20,7 +20,7 @@ import { WAYS, type Way } from './ways';
 
 async function main(): Promise<void> {
   const way = WAYS.find((known) => known === process.env['LAB_WAY']);
-  if (way === undefined) throw new Error(`LAB_WAY is none of ${WAYS.join(', ')}`);
+  if (way === undefined) throw new Error(`LAB_WAY must be one of ${WAYS.join(', ')}`);
   const pass = createPass(process.env['LAB_DEATHS'] ?? '');
   const point = way === 'stop' || way === 'resume' ? room.acknowledgedPoint : lab.acknowledgedPoint;
   const sinks: InjectedSinks<CrashSinks> = {
@@ -40,14 +40,14 @@ async function main(): Promise<void> {
   await runWorkerProcess(process.env, { ...seamsOf(way, pass), bundle, sinks });
 }
 
-/** A spare stands by with its code loaded, as another worker of a deployment would. */
+/** A spare worker waits here with its code loaded, like another worker of a deployment. */
 function waitForBegin(): Promise<void> {
-  const forsaken = (): void => process.exit(0);
-  process.once('disconnect', forsaken);
+  const exitWithParent = (): void => process.exit(0);
+  process.once('disconnect', exitWithParent);
   return new Promise((resolve) => {
     process.on('message', (message) => {
       if ((message as Partial<BeginMessage>).type !== 'begin') return;
-      process.off('disconnect', forsaken);
+      process.off('disconnect', exitWithParent);
       resolve();
     });
     process.send?.({ type: 'loaded' } satisfies StateMessage);
@@ -59,8 +59,8 @@ function seamsOf(way: Way, pass: Pass): Seams {
   const own = (create: (given: ActivityDeps, pass: Pass) => object): Seams => ({
     deps: (given) => (deps = given),
     activities: () => {
-      if (deps === undefined) throw new Error('the activities are built from what the worker gives them');
-      // The seam is typed for stand-ins of our own activities; a worker takes any.
+      if (deps === undefined) throw new Error('the worker must set its dependencies before it builds activities');
+      // The option is typed for the product's activities; a worker accepts any activities.
       return create(deps, pass) as unknown as Activities;
     },
   });

@@ -1,4 +1,4 @@
-// The workflows of ways 1 to 3, bundled with `agentRun`, so that a worker of every way is the same program.
+// The workflows of ways 1 to 3, bundled with `agentRun`, so that the workers of all ways run the same program.
 
 import { proxyActivities } from '@temporalio/workflow';
 import type { RecordActivities, ReplayActivities, TopActivities } from './lab-activities';
@@ -6,7 +6,7 @@ import type { LabInput } from './messages';
 
 export { agentRun } from '../../workflows/agent-run';
 
-/** Temporal's own retry policy: again after a second, then two, without end. */
+/** Temporal's default retry policy: the first retry after 1 s, then doubled, without a limit. */
 const attempts = (job: LabInput) => ({ startToCloseTimeout: job.attemptMs });
 
 /** Way 1. */

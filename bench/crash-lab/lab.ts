@@ -1,4 +1,4 @@
-// The lab itself, on given servers: opens a lane a way, measures what they cost, and kills their workers at every point.
+// Runs the lab on given servers: opens one lane per way, measures the cost of each, and kills their workers at every point.
 
 import { randomBytes } from 'node:crypto';
 import { join } from 'node:path';
@@ -14,9 +14,9 @@ import { pointsOfWay, type Way } from './ways';
 
 export interface LabResult {
   readonly settings: LabSettings;
-  /** Every cell has `settings.jobs` of them. */
+  /** Each cell has `settings.jobs` observations. */
   readonly observations: readonly Observation[];
-  /** Of jobs that did not reach their point or were disturbed; done again. Their double effects count all the same. */
+  /** Observations of jobs that did not reach their point or were disturbed, and were repeated. Their double effects still count. */
   readonly discarded: readonly Observation[];
   readonly deaths: number;
   readonly cost: ReadonlyMap<Way, Cost>;
@@ -27,10 +27,10 @@ export interface LabProgress {
   at(detail: string): void;
 }
 
-/** How often a job that says nothing about its point is done again. */
-const AGAIN = 3;
+/** How often a job without a valid observation is repeated. */
+const MAX_REPEATS = 3;
 
-/** Runs the lab and stops what it started, whatever happened. `atEnd` is told early how to stop it from outside. */
+/** Runs the lab and stops what it started, also after an error. `atEnd` receives a function that stops it from outside. */
 export async function runLab(
   servers: LabServers,
   settings: LabSettings,
@@ -55,7 +55,7 @@ export async function runLab(
     progress.begin('starting a worker of each way');
     const measuresCost = settings.costJobs > 0;
     await Promise.all(lanes.map((lane) => lane.startWorker(measuresCost)));
-    progress.begin('what each way costs when nothing crashes');
+    progress.begin('cost of each way without a crash');
     const cost = measuresCost
       ? await measureCost(lanes, settings.costJobs, (detail) => progress.at(detail))
       : new Map();
@@ -76,27 +76,27 @@ async function killAll(
   const discarded: Observation[] = [];
   let deaths = 0;
   const cells = lanes.reduce((sum, lane) => sum + pointsOfWay(lane.way, settings.points).length, 0);
-  const say = (): void => {
+  const report = (): void => {
     const done = new Map<string, number>();
     for (const { way, point } of observations) done.set(`${way} ${point}`, (done.get(`${way} ${point}`) ?? 0) + 1);
     const whole = [...done.values()].filter((count) => count >= settings.jobs).length;
     const jobs = `${observations.length} of ${cells * settings.jobs} jobs`;
     at(`${whole} of ${cells} cells done, ${jobs}, ${deaths} workers killed`);
   };
-  say();
+  report();
   const working = lanes.map(async (lane, index) => {
     const points = pointsOfWay(lane.way, settings.points);
     const queue = planDeaths(points, settings.jobs, settings.perDeath, index);
-    const again = new Map<Point, number>();
+    const repeats = new Map<Point, number>();
     for (let next = queue.shift(); next !== undefined; next = queue.shift()) {
-      const came = await lane.die(next);
+      const observed = await lane.die(next);
       deaths += 1;
       const repeat: Point[] = [];
-      for (const observation of came) {
+      for (const observation of observed) {
         const { point, reached, disturbed } = observation;
-        const tries = again.get(point) ?? 0;
-        if ((!reached || disturbed) && tries < AGAIN) {
-          again.set(point, tries + 1);
+        const tries = repeats.get(point) ?? 0;
+        if ((!reached || disturbed) && tries < MAX_REPEATS) {
+          repeats.set(point, tries + 1);
           discarded.push(observation);
           repeat.push(point);
         } else {
@@ -104,13 +104,13 @@ async function killAll(
         }
       }
       if (repeat.length > 0) queue.push(repeat);
-      say();
+      report();
     }
   });
   try {
     await Promise.all(working);
   } catch (error) {
-    // The others give up too, and are over before anything that they use is.
+    // Stop the other lanes before their servers stop.
     await Promise.all(lanes.map((lane) => lane.stop()));
     await Promise.allSettled(working);
     throw error;
@@ -119,8 +119,8 @@ async function killAll(
 }
 
 /**
- * Which points die together: never two of one cell, whose jobs are to be independent, and mostly those of one window, which
- * come back in the same time. `first`: the window to begin with, so that lanes don't all wait for the longest at once.
+ * Groups the points that share one kill: never two jobs of one cell, which must be independent, and mostly points of one
+ * window, which recover in the same time. `first` is the first window, so that lanes do not all wait for the slowest at once.
  */
 export function planDeaths(points: readonly Point[], jobs: number, perDeath: number, first = 0): Point[][] {
   const windows = [...WINDOWS.slice(first % WINDOWS.length), ...WINDOWS.slice(0, first % WINDOWS.length)];

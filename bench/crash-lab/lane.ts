@@ -1,5 +1,5 @@
-// One way under test: its database, its task queue, and one worker process at a time, which
-// dies, and a spare that has loaded its code and takes its place.
+// One way under test: its database, its task queue, one worker process that is killed, and a spare worker with loaded code that
+// replaces it.
 
 import { join } from 'node:path';
 import type { WorkflowHandle } from '@temporalio/client';
@@ -7,7 +7,7 @@ import { wakeWorkflowId } from '../../workflows/contract';
 import { readHistory, type HistoryFacts } from './history';
 import { openJobRooms, type JobRoom, type JobRooms, type RunFacts } from './job-rooms';
 import { labWorkflowId, type LabInput } from './messages';
-import { JOB_TEXT, LEFT_TEXT, modelUrlOf, requestKey, type LabModel } from './model-script';
+import { JOB_TEXT, CONTINUE_TEXT, modelUrlOf, requestKey, type LabModel } from './model-script';
 import { actedTwice, isFinished, lostSteps, type Observation, type PickedUpBy } from './observation';
 import type { Point } from './points';
 import type { LabDatabase, LabServers } from './servers';
@@ -15,7 +15,7 @@ import { QUIET_LOOPS, workerTimes, type LabTimes } from './settings';
 import { readDeaths, startVictim, type Victim } from './victim';
 import { isRoomWay, type Way } from './ways';
 
-/** A job under way. */
+/** A started job. */
 export interface BegunJob {
   readonly room: JobRoom;
   readonly messageId: string;
@@ -26,19 +26,19 @@ export interface Lane {
   readonly way: Way;
   readonly rooms: JobRooms;
   readonly database: LabDatabase;
-  /** Starts a worker where there is none. `quiet`: its loops hardly look, so that its statements are those of jobs. */
+  /** Starts a worker if none runs. `quiet`: its loops poll rarely, so that its statements are those of jobs. */
   startWorker(quiet?: boolean): Promise<void>;
   begin(room: JobRoom): Promise<BegunJob>;
-  /** Resolves with true when nothing more will happen, with false after the time for that. */
+  /** Resolves with true when the job has ended, with false after the time limit. */
   settle(job: BegunJob): Promise<boolean>;
-  /** Kills the worker with one job at each of these points, has the spare take over, and counts what became of the jobs. */
+  /** Kills the worker with one job at each of these points, starts the spare, and counts the effects of the jobs. */
   die(points: readonly Point[]): Promise<Observation[]>;
   stop(): Promise<void>;
 }
 
-/** An armed worker whose jobs have not come to their points within this is ended by its pid. */
+/** An armed worker whose jobs have not reached their points after this time is killed by its pid. */
 const ARRIVE_MS = 30_000;
-const LOOK_EVERY_MS = 40;
+const POLL_MS = 40;
 /** One kill fails one attempt. */
 const ATTEMPTS_A_KILL_FAILS = 1;
 
@@ -76,7 +76,7 @@ export async function openLane(
     });
 
   const startWorker = async (quiet = false): Promise<void> => {
-    if (stopped) throw new Error('given up');
+    if (stopped) throw new Error('the lab was stopped');
     if (victim === null) {
       victim = spare ?? launch(quiet);
       spare = null;
@@ -96,7 +96,7 @@ export async function openLane(
     return { room, messageId, handle };
   };
 
-  // A call that is still waiting when the connection closes would fail where nobody hears it.
+  // A call that is still waiting when the connection closes would be an unhandled rejection.
   const waitForEnd = async (handle: WorkflowHandle): Promise<void> => {
     const call = new AbortController();
     waiting.add(call);
@@ -109,17 +109,20 @@ export async function openLane(
 
   const settle = (job: BegunJob): Promise<boolean> =>
     within(times.settleMs, async (isOver) => {
-      while (isRoomWay(way) && (await rooms.findRun(job.messageId)) === null && !isOver()) await pause(LOOK_EVERY_MS);
+      while (isRoomWay(way) && (await rooms.findRun(job.messageId)) === null && !isOver()) await pause(POLL_MS);
       if (!isOver()) await waitForEnd(job.handle);
     });
 
-  const askWhatIsLeft = async (job: BegunJob): Promise<Observation['next']> => {
-    const messageId = await rooms.post(job.room, LEFT_TEXT);
+  const askToContinue = async (job: BegunJob): Promise<Observation['next']> => {
+    const messageId = await rooms.post(job.room, CONTINUE_TEXT);
     const handle = client.workflow.getHandle(wakeWorkflowId(job.room.agentId, messageId));
     await settle({ ...job, messageId, handle });
     const counts = await rooms.count(job.room);
     const run = await rooms.findRun(messageId);
-    return { madeGood: isFinished(counts) && counts.memory === 1 && counts.tasks === 1, ending: run?.ending ?? 'open' };
+    return {
+      completedLater: isFinished(counts) && counts.memory === 1 && counts.tasks === 1,
+      ending: run?.ending ?? 'open',
+    };
   };
 
   const observe = async (job: BegunJob, point: Point, death: Death): Promise<Observation> => {
@@ -135,7 +138,7 @@ export async function openLane(
       point,
       ...counts,
       requests,
-      reached: death.stood.has(job.room.agentId),
+      reached: death.reached.has(job.room.agentId),
       disturbed: history.failedAttempts > ATTEMPTS_A_KILL_FAILS,
       settled,
       lostSteps: lostSteps(counts),
@@ -144,7 +147,7 @@ export async function openLane(
       settledMs: settled && endedAt !== null ? Math.round(Math.max(0, endedAt - death.at)) : null,
       ending: run?.ending ?? null,
       code: run?.code ?? null,
-      next: run !== null && !isFinished(counts) && !actedTwice(counts) ? await askWhatIsLeft(job) : null,
+      next: run !== null && !isFinished(counts) && !actedTwice(counts) ? await askToContinue(job) : null,
     };
   };
 
@@ -161,12 +164,12 @@ export async function openLane(
     const how = await dying.ended(ARRIVE_MS);
     await dying.end();
     victim = null;
-    if (how !== null && how !== 'SIGKILL') throw new Error(`a worker of way “${way}” ended by itself: ${how}`);
+    if (how !== null && how !== 'SIGKILL') throw new Error(`a worker of way “${way}” ended unexpectedly: ${how}`);
     const lines = readDeaths(deaths, dying.pid);
     const death: Death = {
       pid: dying.pid,
       at: lines.find((line) => line.what === 'dies')?.at ?? Date.now(),
-      stood: new Set(lines.filter((line) => line.what === 'stands').map((line) => line.agent)),
+      reached: new Set(lines.filter((line) => line.what === 'reached').map((line) => line.agent)),
     };
     await startWorker();
     return Promise.all(jobs.map((job, index) => observe(job, points[index] as Point, death)));
@@ -193,8 +196,8 @@ export async function openLane(
 interface Death {
   readonly pid: number;
   readonly at: number;
-  /** Agents of the jobs that stood at their points. */
-  readonly stood: ReadonlySet<string>;
+  /** Agents of the jobs that reached their points. */
+  readonly reached: ReadonlySet<string>;
 }
 
 function pickUp(
@@ -205,7 +208,7 @@ function pickUp(
 ): { by: PickedUpBy; at: number | null } {
   if (run !== null && run.closedAt.getTime() <= killedAt) return { by: 'nothing_left', at: null };
   if (run !== null && !finished) return { by: 'ending', at: run.closedAt.getTime() };
-  if (history.pickedUpBy === null) return { by: 'nobody', at: null };
+  if (history.pickedUpBy === null) return { by: 'nothing', at: null };
   return { by: history.pickedUpBy, at: history.pickedUpAt };
 }
 
@@ -213,7 +216,7 @@ function pause(ms: number): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, ms));
 }
 
-/** True when the work was done in time. The work is asked to end when it was not. */
+/** True if the work ended in time. Otherwise `isOver` asks the work to end. */
 async function within(ms: number, work: (isOver: () => boolean) => Promise<unknown>): Promise<boolean> {
   let over = false;
   let timer: NodeJS.Timeout | undefined;

@@ -1,10 +1,11 @@
-// `npm run crash-lab`: the same job under five ways of surviving a crash, its worker killed at every step boundary and inside
-// every step. `--quick` for a look, `--jobs N` per cell, `--attempt SECONDS` for a slow machine, `--out DIR` for report and
-// picture, `--json FILE` for all numbers.
+// `npm run crash-lab`: the same job under five ways of surviving a crash. The worker is killed at every step boundary and inside
+// every step. `--quick` tests fewer points, `--jobs N` sets the jobs per cell, `--attempt SECONDS` is for a slow machine,
+// `--out DIR` is the folder of report and chart, `--json FILE` writes all numbers.
 //
-//   start servers → what each way costs → kill workers, the ways side by side → count → report → stop everything
+//   start servers → measure costs → kill workers of all ways in parallel → count → report → stop everything
 //
-// Exit code 0 when all was measured and ways 1 to 3 acted twice and ways 4 and 5 never did; 1 when not; 130 when interrupted.
+// Exit code: 0 if everything was measured, ways 1 to 3 acted twice and ways 4 and 5 never did; 1 otherwise; 130 after an
+// interruption.
 
 import { mkdir, writeFile } from 'node:fs/promises';
 import { loadavg } from 'node:os';
@@ -21,11 +22,11 @@ import { toJson } from './report-json';
 import { toMarkdown, type Measured } from './report-markdown';
 import { printSummary } from './report-terminal';
 import { ATTEMPT_MS, timesOf, type LabSettings } from './settings';
-import { brokenExpectations, summarize } from './summary';
+import { findBrokenExpectations, summarize } from './summary';
 import { WAYS } from './ways';
 
 const OUT = join(PROJECT_ROOT, '.durable-room', 'crash-lab');
-/** More would not come to their points together on two cores. */
+/** On two cores more jobs would not reach their points together. */
 const JOBS_PER_DEATH = 4;
 const JOBS_LIMIT = 20;
 
@@ -47,9 +48,9 @@ function readOptions(): Options {
     },
   });
   const jobs = Number(values.jobs ?? (values.quick ? 1 : 3));
-  if (!Number.isInteger(jobs) || jobs < 1 || jobs > JOBS_LIMIT) throw new Error(`--jobs is 1 to ${JOBS_LIMIT}`);
+  if (!Number.isInteger(jobs) || jobs < 1 || jobs > JOBS_LIMIT) throw new Error(`--jobs must be 1 to ${JOBS_LIMIT}`);
   const attemptSeconds = Number(values.attempt);
-  if (!(attemptSeconds >= 3 && attemptSeconds <= 30)) throw new Error('--attempt is 3 to 30 seconds');
+  if (!(attemptSeconds >= 3 && attemptSeconds <= 30)) throw new Error('--attempt must be 3 to 30 seconds');
   return {
     settings: {
       ways: WAYS,
@@ -73,7 +74,7 @@ async function main(): Promise<number> {
   const aborted = new Promise<never>((_, reject) => {
     abort.signal.addEventListener('abort', () => reject(abort.signal.reason as Error));
   });
-  // Heard by the race below; without this, an abort while everything stops would be an unhandled one.
+  // The race below handles the abort. Without this line an abort during the stop would be an unhandled rejection.
   aborted.catch(() => undefined);
   const interrupted = new Interrupted();
   for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => abort.abort(interrupted));
@@ -98,7 +99,7 @@ async function main(): Promise<number> {
       summary: summarize(result),
       result,
       machine: describeMachine(),
-      versions: await readVersions(servers.ground),
+      versions: await readVersions(servers.environment),
       load: loadavg()[1] ?? Number.NaN,
       seconds: (Date.now() - startedAt) / 1_000,
       command: options.command,
@@ -106,8 +107,8 @@ async function main(): Promise<number> {
     progress.stop();
     printSummary(measured.summary, result, say);
     await writeReports(measured, options, say);
-    const broken = brokenExpectations(result);
-    for (const line of broken) console.error(`NOT AS EXPECTED: ${line}`);
+    const broken = findBrokenExpectations(result);
+    for (const line of broken) console.error(`FAILED EXPECTATION: ${line}`);
     return broken.length === 0 ? 0 : 1;
   } catch (error) {
     if (error === interrupted || abort.signal.reason === interrupted) {
@@ -119,9 +120,9 @@ async function main(): Promise<number> {
   } finally {
     progress.begin('stopping everything');
     await stopLab().catch((error: unknown) => console.error('while stopping:', error));
-    // What is under way fails now, and is over before its servers are.
+    // The running lab fails now and must end before its servers stop.
     await running.catch(() => undefined);
-    await servers?.ground.stop();
+    await servers?.environment.stop();
     progress.stop();
   }
 }
@@ -137,7 +138,7 @@ async function writeReports(measured: Measured, options: Options, say: (line: st
   await writeFile(report, toMarkdown(measured));
   await writeFile(picture, drawPicture(measured));
   say(`report: ${report}`);
-  say(`picture: ${picture}`);
+  say(`chart: ${picture}`);
   if (options.json === undefined) return;
   await mkdir(dirname(options.json), { recursive: true });
   await writeFile(options.json, `${JSON.stringify(toJson(measured), null, 2)}\n`);

@@ -1,9 +1,9 @@
-// What the lab and its workers say to each other, and what the lab's workflows are given. No runtime import: bundled.
+// Messages between the lab and its workers, and the input of the lab's workflows. No runtime imports, because it is bundled.
 
 import type { DeclaredReply } from '../../workflows/contract';
 import type { Point } from './points';
 
-/** One job: a message for an agent in a room of their own. */
+/** One job: a message to an agent in their own room. */
 export interface LabJob {
   readonly roomId: string;
   readonly companyId: string;
@@ -12,20 +12,20 @@ export interface LabJob {
   readonly messageId: string;
 }
 
-/** What the room looked like to the model, as `renderContext` makes it. */
+/** The room's context for the model, from `renderContext`. */
 export interface LabContext {
   readonly system: string;
   readonly user: string;
 }
 
 export interface LabInput extends LabJob {
-  /** Where the worker's own time-outs are: the same numbers that a run gets with its claim. */
+  /** Timeout of an attempt: the same as a run receives with its claim. */
   readonly attemptMs: number;
 }
 
 export type LabReply = DeclaredReply;
 
-/** A job's agent, by which its runs and workflows are told apart: `wake/{agent}/{message}`, `lab/{agent}/{message}`. */
+/** The job's agent from a workflow id, `wake/{agent}/{message}` or `lab/{agent}/{message}`. It identifies the job. */
 export function agentOf(workflowId: string): string {
   return workflowId.split('/')[1] ?? '';
 }
@@ -34,27 +34,27 @@ export function labWorkflowId(job: LabJob): string {
   return `lab/${job.agentId}/${job.messageId}`;
 }
 
-/** To a worker: these agents' jobs stand at these points, and when all of them do, you die. */
+/** To a worker: stop these agents' jobs at these points, and kill yourself when all have reached them. */
 export interface ArmMessage {
   readonly type: 'arm';
   readonly targets: readonly { readonly agent: string; readonly point: Point }[];
-  /** After the first has arrived, this long for the others. Less than any time-out. */
+  /** How long the first job waits for the others. Shorter than any timeout. */
   readonly graceMs: number;
 }
 
-/** To a worker that has loaded its code and waits: begin to work. */
+/** To a waiting worker with loaded code: start to work. */
 export interface BeginMessage {
   readonly type: 'begin';
 }
 
-/** From a worker: its code is loaded, or it is armed. When it polls it says `ready`, as every worker does. */
+/** From a worker: its code is loaded, or it is armed. It sends `ready` when it polls, like every worker. */
 export interface StateMessage {
   readonly type: 'loaded' | 'armed';
 }
 
-/** A line of the log that a worker writes before it dies: written at once, since a SIGKILL flushes nothing. */
+/** A line of the log that a worker writes before it dies. Written synchronously, because SIGKILL loses buffered output. */
 export interface DeathLine {
-  readonly what: 'stands' | 'dies';
+  readonly what: 'reached' | 'dies';
   readonly agent: string;
   readonly point: Point;
   readonly pid: number;

@@ -1,18 +1,19 @@
-// What the model of the lab says. It answers the same message the same way, however often it is asked: reply, one memory
-// line, one task. Asked what is left, it looks into the room that it is shown and declares only what is not there.
+// The scripted model of the lab. It always gives the same answer to the same message: a reply, one memory entry and one task.
+// If it is asked what is left, it declares only what is missing in the room.
 
 import type { DeclaredReply } from '../../workflows/contract';
 import type { CapturedRequest, ScriptedModel } from '../../test/support/scripted-model-server';
 import { CLERK } from './job-rooms';
 
-/** The waking message's text; `name` is the job's agent, which is in every request. */
+/** Text of the message that starts a job. */
 export const JOB_TEXT = 'please answer, note it down, and send the clerk a task';
-export const LEFT_TEXT = 'what is left?';
+/** Text of the message that asks a new run to complete the job. */
+export const CONTINUE_TEXT = 'what is left?';
 
 const LINE = 'The plan was answered.';
 const GOAL = 'File the plan.';
 
-interface Shown {
+interface ShownContext {
   readonly you: { readonly slug: string };
   readonly shared_memory: readonly { readonly content: string }[];
   readonly recent_messages: readonly { readonly kind: string; readonly text: string }[];
@@ -20,16 +21,16 @@ interface Shown {
 }
 
 export interface LabModel {
-  /** Requests that reached the model for the message that woke this agent first. */
+  /** Requests that reached the model for the first message to this agent. */
   requestsOf(key: string): number;
 }
 
-/** Makes the model answer for the lab. `key`: the URL path segment and the slug, so that ways do not share counts. */
+/** Scripts the model for the lab and counts its requests by way and slug. */
 export function scriptModel(model: ScriptedModel): LabModel {
   const requests = new Map<string, number>();
   model.respond((request) => {
     const shown = readShown(request);
-    if (shown.message_that_woke_you.text.includes(LEFT_TEXT)) return whatIsLeft(shown);
+    if (shown.message_that_woke_you.text.includes(CONTINUE_TEXT)) return replyToContinue(shown);
     const key = keyOf(request.path, shown.you.slug);
     requests.set(key, (requests.get(key) ?? 0) + 1);
     return declare({ reply: 'The plan is complete.', memory: true, task: true });
@@ -37,12 +38,12 @@ export function scriptModel(model: ScriptedModel): LabModel {
   return { requestsOf: (key) => requests.get(key) ?? 0 };
 }
 
-/** The base URL under which one way reaches the model. */
+/** The base URL of the model for one way. */
 export function modelUrlOf(model: ScriptedModel, way: string): string {
   return `${model.origin}/${way}/v1`;
 }
 
-/** What a job's requests are counted under. */
+/** The key under which a job's requests are counted. */
 export function requestKey(way: string, slug: string): string {
   return `${way}/${slug}`;
 }
@@ -51,7 +52,7 @@ function keyOf(path: string, slug: string): string {
   return requestKey(path.split('/')[1] ?? '', slug);
 }
 
-function whatIsLeft(shown: Shown): DeclaredReply {
+function replyToContinue(shown: ShownContext): DeclaredReply {
   return declare({
     reply: 'Here is what was left.',
     memory: !shown.shared_memory.some((line) => line.content === LINE),
@@ -70,8 +71,8 @@ function declare(what: { reply: string; memory: boolean; task: boolean }): Decla
   };
 }
 
-// The rendered room is JSON behind one line of ours.
-function readShown(request: CapturedRequest): Shown {
+// The rendered room is JSON after one line of text.
+function readShown(request: CapturedRequest): ShownContext {
   const text = request.textOf('user');
-  return JSON.parse(text.slice(text.indexOf('{'))) as Shown;
+  return JSON.parse(text.slice(text.indexOf('{'))) as ShownContext;
 }

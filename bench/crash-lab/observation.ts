@@ -1,41 +1,41 @@
-// One job whose worker died at one point, counted after it settled.
+// The result of one job whose worker was killed at one point, counted after the job settled.
 
 import type { Counts } from './job-rooms';
 import type { Point } from './points';
 import type { Way } from './ways';
 
 /**
- * What picked the work up. `attempt`: another attempt of the activity. `replay`: the workflow, replayed on another worker.
- * `ending`: nothing did, the run was closed short, and a new message is what goes on. `nothing_left`: the run had ended
- * before the kill. `nobody`: it had not settled when the lab stopped waiting.
+ * What continued the work. `attempt`: another attempt of the activity. `replay`: the workflow, replayed on another worker.
+ * `ending`: nothing; the run was closed unfinished, and a new message can continue. `nothing_left`: the run had ended before
+ * the kill. `nothing`: the job had not settled when the lab stopped waiting.
  */
-export type PickedUpBy = 'attempt' | 'replay' | 'ending' | 'nothing_left' | 'nobody';
+export type PickedUpBy = 'attempt' | 'replay' | 'ending' | 'nothing_left' | 'nothing';
 
 export interface Observation extends Counts {
   readonly way: Way;
   readonly point: Point;
-  /** False: the worker died before the job stood at its point, and the job says nothing about it. */
+  /** False if the worker died before the job reached its point; the observation is then not valid for the point. */
   readonly reached: boolean;
-  /** An attempt failed that no kill explains: the machine was too slow for the time-outs. */
+  /** True if an attempt failed without a kill, because the machine was too slow for the timeouts. */
   readonly disturbed: boolean;
   readonly settled: boolean;
   readonly requests: number;
-  /** Declared steps that are not done and never will be. */
+  /** Declared steps that are not done and will never be done. */
   readonly lostSteps: number;
   readonly pickedUpBy: PickedUpBy;
-  /** From the kill until something began for this job, or its run was closed; null: nothing was left to begin. */
+  /** From the kill until work on this job continued or its run was closed; null if no work was left. */
   readonly pickedUpMs: number | null;
   /** From the kill to the job's end. */
   readonly settledMs: number | null;
   readonly ending: string | null;
   readonly code: string | null;
-  /** A person asked what is left, and a fresh run looked into the room. Null where nothing was left. */
-  readonly next: { readonly madeGood: boolean; readonly ending: string } | null;
+  /** The result of a new run that was asked to complete the job. Null if no work was left. */
+  readonly next: { readonly completedLater: boolean; readonly ending: string } | null;
 }
 
 export type Outcome = 'finished' | 'acted_twice' | 'posted_none' | 'unfinished';
 
-/** From the worst to the best. */
+/** From worst to best. */
 export const OUTCOMES: readonly Outcome[] = ['acted_twice', 'posted_none', 'unfinished', 'finished'];
 
 export function actedTwice(counts: Counts): boolean {
@@ -50,7 +50,7 @@ export function lostSteps(counts: Counts): number {
   return [counts.posts, counts.memory, counts.tasks].filter((count) => count === 0).length;
 }
 
-/** The one thing to say of a job, the worst first: a job that acted twice may be finished too. */
+/** The worst outcome of a job: a job that acted twice may also be finished. */
 export function outcomeOf(counts: Counts): Outcome {
   if (actedTwice(counts)) return 'acted_twice';
   if (counts.posts === 0) return 'posted_none';

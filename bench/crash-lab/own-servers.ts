@@ -1,6 +1,6 @@
-// The servers of `npm run crash-lab`: those of the bench, which count statements, in a folder that is gone at the end.
+// The servers of `npm run crash-lab`: those of the bench, with counted statements, in a folder that is removed at the end.
 
-import { startGround, type Ground, type GroundOptions } from '../ground';
+import { startEnvironment, type BenchEnvironment, type EnvironmentOptions } from '../environment';
 import { between, readStatements } from '../statements';
 import { sum } from '../statistics';
 import type { LabServers } from './servers';
@@ -9,35 +9,35 @@ import { WAYS, type Way } from './ways';
 const WORKER_ROLE = 'bench_worker';
 
 export interface OwnServers extends LabServers {
-  readonly ground: Ground;
+  readonly environment: BenchEnvironment;
 }
 
-export async function startOwnServers(options: GroundOptions): Promise<OwnServers> {
-  const ground = await startGround(options);
+export async function startOwnServers(options: EnvironmentOptions): Promise<OwnServers> {
+  const environment = await startEnvironment(options);
   try {
-    // All at once: the first is the template of the others, for as long as nobody is in it.
-    for (const way of WAYS) await ground.createDatabase(nameOf(way));
+    // All databases are created first, because Postgres cannot copy the template while a session is open.
+    for (const way of WAYS) await environment.createDatabase(nameOf(way));
   } catch (error) {
-    await ground.stop();
+    await environment.stop();
     throw error;
   }
   return {
-    ground,
-    temporalAddress: ground.temporal.address,
-    client: ground.temporal.client,
-    model: ground.model,
-    scratch: ground.folder,
+    environment,
+    temporalAddress: environment.temporal.address,
+    client: environment.temporal.client,
+    model: environment.model,
+    scratch: environment.folder,
     createDatabase: async (way: Way) => {
       const name = nameOf(way);
-      let sql: Awaited<ReturnType<Ground['connect']>> | undefined;
+      let sql: Awaited<ReturnType<BenchEnvironment['connect']>> | undefined;
       return {
-        url: ground.urlOf(name),
-        workerUrl: ground.urlOf(name, WORKER_ROLE),
+        url: environment.urlOf(name),
+        workerUrl: environment.urlOf(name, WORKER_ROLE),
         countStatements: async () => {
-          sql ??= await ground.connect(name);
+          sql ??= await environment.connect(name);
           return sum(between(new Map(), await readStatements(sql, WORKER_ROLE)).map(({ calls }) => calls));
         },
-        // Goes with the whole server.
+        // The whole server is removed at the end.
         drop: async () => undefined,
       };
     },

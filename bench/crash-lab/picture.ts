@@ -1,5 +1,5 @@
-// `crash-lab.svg`: ways as rows, kill points as columns, what came of each cell. Drawn by hand, on a background of its own,
-// without fonts from elsewhere, so that it reads the same in light and dark.
+// Draws `crash-lab.svg`: ways as rows, kill points as columns, and the outcome of each cell. It has its own background and uses
+// only system fonts, so that it is readable in light and dark mode.
 
 import type { Measured } from './report-markdown';
 import { inSeconds } from './report-terminal';
@@ -34,7 +34,7 @@ interface Look {
   readonly fill: string;
   readonly stroke: string;
   readonly word: string;
-  /** Centred on 0, 0; told apart by shape, not by colour alone. */
+  /** Centred on 0, 0. Outcomes differ in shape, not only in colour. */
   readonly glyph: string;
 }
 
@@ -42,7 +42,7 @@ const LOOKS: Readonly<Record<Outcome, Look>> = {
   finished: {
     fill: '#d8ecdf',
     stroke: '#2f7d55',
-    word: 'everything done, each once',
+    word: 'everything done once',
     glyph: `<path d="M-6 0.5 L-2 5 L6.5 -5" fill="none" stroke="#2f7d55" stroke-width="2.4" stroke-linecap="round" stroke-linejoin="round"/>`,
   },
   acted_twice: {
@@ -54,13 +54,13 @@ const LOOKS: Readonly<Record<Outcome, Look>> = {
   posted_none: {
     fill: '#e4e2f3',
     stroke: '#5a52a3',
-    word: 'posted nothing, closed with an ending',
+    word: 'posted nothing, run closed',
     glyph: `<circle r="6.2" fill="none" stroke="#5a52a3" stroke-width="2.2"/>`,
   },
   unfinished: {
     fill: '#e4e2f3',
     stroke: '#5a52a3',
-    word: 'posted, then left unfinished, closed with an ending',
+    word: 'posted, not finished, run closed',
     glyph: `<circle r="6.2" fill="none" stroke="#5a52a3" stroke-width="2.2"/><path d="M0 -6.2 A6.2 6.2 0 0 0 0 6.2 Z" fill="#5a52a3"/>`,
   },
 };
@@ -75,7 +75,7 @@ export function drawPicture(measured: Measured): string {
   const height = bottom + 128;
   const jobs = result.observations.length;
   const heading = 'One job, five ways of surviving a crash';
-  const sub = `${result.deaths} worker processes killed by SIGKILL, ${jobs} jobs, counted in PostgreSQL after each had settled`;
+  const sub = `${result.deaths} worker processes killed by SIGKILL, ${jobs} jobs, counted in PostgreSQL after each job settled`;
   return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${WIDTH} ${height}" width="${WIDTH}" height="${height}" role="img" aria-labelledby="title desc" font-family="${FONT}">
 <title id="title">${heading}</title>
 <desc id="desc">${escape(describe(summary.ways))}</desc>
@@ -130,7 +130,7 @@ function drawRow(way: WaySummary, cells: readonly Cell[], y: number): string {
   return [label, ...drawn, totals(way, LEFT + GRID_WIDTH + 22, middle)].join('\n');
 }
 
-// What stands in brackets goes below the title, smaller.
+// The text in brackets is drawn below the title in a smaller font.
 function splitTitle(title: string): [string, string?] {
   const at = title.indexOf(' (');
   return at < 0 ? [title] : [title.slice(0, at), title.slice(at + 2, -1)];
@@ -162,7 +162,7 @@ function drawCell(cell: Cell | undefined, x: number, middle: number): string {
 function totals(way: WaySummary, x: number, middle: number): string {
   const twice = way.actedTwice === 0 ? 'never acted twice' : `acted twice: ${way.actedTwice} of ${way.jobs}`;
   const left = way.unfinished === 0 ? 'always finished' : `unfinished: ${way.unfinished} of ${way.jobs}`;
-  const after = way.pickedUpMs === null ? '' : `picked up after ${inSeconds(way.pickedUpMs.median)} (median)`;
+  const after = way.pickedUpMs === null ? '' : `continued after ${inSeconds(way.pickedUpMs.median)} (median)`;
   const strong = (text: string, colour: string, y: number): string =>
     `<text x="${x}" y="${y}" font-size="12.5" font-weight="600" fill="${colour}">${text}</text>`;
   return (
@@ -185,23 +185,23 @@ function legend(y: number): string {
   });
   const second =
     `<circle cx="41" cy="${y + 34}" r="4" fill="#d99a1c"/>` +
-    `<text x="62" y="${y + 38}" font-size="12.5" fill="${INK}">the model was asked again: paid twice, seen by nobody in the room</text>` +
+    `<text x="62" y="${y + 38}" font-size="12.5" fill="${INK}">the model was asked again: paid twice, not visible in the room</text>` +
     `<line x1="525" x2="533" y1="${y + 34}" y2="${y + 34}" stroke="#b9b4a8" stroke-width="2" stroke-linecap="round"/>` +
-    `<text x="545" y="${y + 38}" font-size="12.5" fill="${INK}">no such step, or not tried</text>`;
+    `<text x="545" y="${y + 38}" font-size="12.5" fill="${INK}">no such step, or not tested</text>`;
   return [...entries, `<g>${second}</g>`].join('\n');
 }
 
 function describe(ways: readonly WaySummary[]): string {
-  const said = ways.map((way) => {
+  const sentences = ways.map((way) => {
     const { number, title } = WAY_FACTS[way.way];
-    return `${number}. ${title}: of ${way.jobs} jobs ${way.actedTwice} acted twice, ${way.unfinished} were left unfinished, ${way.postedNone} of these posted nothing.`;
+    return `${number}. ${title}: of ${way.jobs} jobs ${way.actedTwice} acted twice, ${way.unfinished} were not finished, and ${way.postedNone} of these posted nothing.`;
   });
-  return `A grid. Rows are ways of surviving a crash, columns the places at which the worker was killed: before, inside, between and after each step. ${said.join(' ')}`;
+  return `A grid. Rows are ways of surviving a crash, columns are the points at which the worker was killed: before, inside, between and after each step. ${sentences.join(' ')}`;
 }
 
 function footer({ result, machine, versions }: Measured): string {
   return (
-    `inside: written, COMMIT not sent · between: committed, no record or acknowledgement yet · ${result.settings.jobs} job(s) a cell, the worst is shown · ` +
+    `inside: written, COMMIT not sent · between: committed, no record or acknowledgement yet · ${result.settings.jobs} job(s) per cell, the worst is shown · ` +
     `Temporal ${versions['temporal_server']}, PostgreSQL ${versions['postgresql']}, ${machine.cores} cores`
   );
 }

@@ -1,10 +1,10 @@
-// Where a worker can be made to die: steps of the job, and what Temporal and Postgres know at that moment of a step.
-// The same names for every way; what a name means in a way whose code has another shape is said in ways.ts.
+// The points at which a worker can be killed: a step of the job and a window of that step. All ways use the same names; ways.ts
+// explains the names where the code of a way has another structure.
 
 export const STEPS = ['claim', 'read', 'model', 'post', 'memory', 'task'] as const;
 export type Step = (typeof STEPS)[number];
 
-/** The steps that leave something in the room. */
+/** The steps that have an effect in the room. */
 export const EFFECTS = ['post', 'memory', 'task'] as const satisfies readonly Step[];
 export type Effect = (typeof EFFECTS)[number];
 
@@ -12,15 +12,15 @@ export const WINDOWS = ['before', 'inside', 'between', 'after'] as const;
 export type Window = (typeof WINDOWS)[number];
 
 export const WINDOW_MEANING: Readonly<Record<Window, string>> = {
-  before: 'nothing of the step has run',
+  before: 'the step has not started',
   inside:
-    'the effect is written, COMMIT was not sent (a read: its transaction is open; the model: the request is sent, no answer was read)',
+    'the effect is written, COMMIT is not sent (a read: its transaction is open; the model: the request is sent, no answer was read)',
   between:
-    'the effect is committed, its record or acknowledgement is not there (the model: the answer is in hand and stored nowhere)',
-  after: 'the record or acknowledgement is there, the next step has not begun',
+    'the effect is committed, its record or acknowledgement does not exist yet (the model: the answer was received and not stored)',
+  after: 'the record or acknowledgement exists, the next step has not started',
 };
 
-/** `post:between`. */
+/** For example `post:between`. */
 export type Point = `${Step}:${Window}`;
 
 export function stepOf(point: Point): Step {
@@ -36,7 +36,7 @@ export function pointsOf(steps: readonly Step[]): Point[] {
   return steps.flatMap((step) => WINDOWS.map((window): Point => `${step}:${window}`));
 }
 
-/** What `--quick` looks at: the claim, the model, and where the ways differ most. */
+/** The points of `--quick`: the claim, the model call, and the points at which the ways differ most. */
 export const QUICK_POINTS: readonly Point[] = [
   'claim:inside',
   'claim:between',

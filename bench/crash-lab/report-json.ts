@@ -1,4 +1,4 @@
-// `--json FILE`: every number of a run.
+// All numbers of a run, for `--json FILE`.
 
 import type { Measured } from './report-markdown';
 import { stepOf, windowOf } from './points';
@@ -17,7 +17,7 @@ export function toJson({ summary, result, machine, versions, load, seconds, comm
       cost_jobs: settings.costJobs,
       times_ms: settings.times,
       deaths: result.deaths,
-      done_again: result.discarded.length,
+      repeated: result.discarded.length,
       load_average_5_minutes: load,
       seconds: Math.round(seconds),
     },
@@ -54,7 +54,7 @@ function tallyJson(tally: Tally) {
     picked_up_by: tally.pickedUpBy,
     picked_up_ms: tally.pickedUpMs,
     settled_ms: tally.settledMs,
-    asked_what_is_left: tally.askedWhatIsLeft,
-    made_good: tally.madeGood,
+    asked_again: tally.askedAgain,
+    completed_later: tally.completedLater,
   };
 }

@@ -1,4 +1,4 @@
-// What a person reads at the end of `npm run crash-lab`.
+// The summary that `npm run crash-lab` prints at the end.
 
 import type { LabResult } from './lab';
 import { OUTCOME_WORDS } from './outcome-words';
@@ -11,23 +11,23 @@ export function printSummary(summary: Summary, result: LabResult, say: (line: st
   say('');
   for (const line of describeSettings(result.settings)) say(line);
   say('');
-  say('what a crash left');
+  say('effects after a crash');
   say(table(rowsOf(OUTCOME_COLUMNS, summary)));
   say('');
-  say('what picked the work up, and how long after the kill');
+  say('what continued the work, and the time after the kill');
   say(table(rowsOf(PICKUP_COLUMNS, summary)));
   say('');
-  say('what a kill left, by step: before · inside · between · after');
+  say('outcome by step and window: before · inside · between · after');
   say(table(gridOf(summary)));
   const legend = Object.values(OUTCOME_WORDS).map(({ glyph, word }) => `${glyph} ${word}`);
-  say(`  ${legend.join('   ')}   - no such step, or not tried`);
+  say(`  ${legend.join('   ')}   - no such step, or not tested`);
   if (result.cost.size > 0) {
     say('');
-    say('what a job costs when nothing crashes');
+    say('cost of a job without a crash');
     say(table(rowsOf(COST_COLUMNS, summary)));
   }
   say('');
-  say(`${result.deaths} workers were killed by SIGKILL; ${result.discarded.length} job(s) were done again.`);
+  say(`${result.deaths} workers were killed by SIGKILL; ${result.discarded.length} job(s) were repeated.`);
   const late = result.observations.filter((each) => each.disturbed).length;
   if (late > 0) say(`${late} job(s) are counted although an attempt was late without a kill: try --attempt 8.`);
 }
@@ -35,9 +35,9 @@ export function printSummary(summary: Summary, result: LabResult, say: (line: st
 export function describeSettings({ jobs, perDeath, times }: LabSettings): string[] {
   const seconds = (ms: number): string => `${ms / 1_000} s`;
   return [
-    `${jobs} job(s) per way and kill point, each in another death; a death takes up to ${perDeath} jobs, each at its own point.`,
-    `Time-outs: an attempt of an activity ${seconds(times.attemptMs)}. The room's model call has ${seconds(times.modelMs)}, and is missed`,
-    `by its heartbeat after ${seconds(times.heartbeatMs)}; its claim and its closing have 10 s. A workflow task 10 s (Temporal's own), a dead`,
+    `${jobs} job(s) per way and kill point, each with its own kill; one kill hits up to ${perDeath} jobs at different points.`,
+    `Timeouts: an attempt of an activity ${seconds(times.attemptMs)}. The room's model call has ${seconds(times.modelMs)}, its heartbeat`,
+    `timeout is ${seconds(times.heartbeatMs)}; its claim and its closing have 10 s. A workflow task 10 s (Temporal's own), a dead`,
     `worker's sticky queue 2 s. First pause before a retry 1 s (Temporal's own); of the room's model call 2 s.`,
   ];
 }
@@ -54,7 +54,7 @@ export const OUTCOME_COLUMNS: readonly Column[] = [
   { title: 'jobs', of: (way) => String(way.jobs) },
   { title: 'finished', of: (way) => String(way.finished) },
   { title: 'acted twice', of: (way) => String(way.actedTwice) },
-  { title: 'posted none', of: (way) => String(way.postedNone) },
+  { title: 'posted nothing', of: (way) => String(way.postedNone) },
   { title: 'lost steps', of: (way) => String(way.lostSteps) },
   { title: 'model asked again', of: (way) => String(way.modelAskedAgain) },
 ];
@@ -63,11 +63,11 @@ export const PICKUP_COLUMNS: readonly Column[] = [
   NAME,
   { title: 'attempt', of: (way) => String(way.pickedUpBy.attempt) },
   { title: 'replay', of: (way) => String(way.pickedUpBy.replay) },
-  { title: 'an ending', of: (way) => String(way.pickedUpBy.ending) },
+  { title: 'ending', of: (way) => String(way.pickedUpBy.ending) },
   { title: 'nothing left', of: (way) => String(way.pickedUpBy.nothing_left) },
   { title: 'median', of: (way) => inSeconds(way.pickedUpMs?.median) },
   { title: 'most', of: (way) => inSeconds(way.pickedUpMs?.max) },
-  { title: 'made good by the next message', of: (way) => madeGood(way) },
+  { title: 'completed by the next message', of: (way) => completedOf(way) },
 ];
 
 export const COST_COLUMNS: readonly Column[] = [
@@ -88,8 +88,8 @@ export function inSeconds(ms: number | undefined): string {
   return ms === undefined ? '-' : `${(ms / 1_000).toFixed(1)} s`;
 }
 
-function madeGood({ askedWhatIsLeft: asked, madeGood: made }: WaySummary): string {
-  return asked === 0 ? '-' : `${made} of ${asked}`;
+function completedOf({ askedAgain: asked, completedLater: completed }: WaySummary): string {
+  return asked === 0 ? '-' : `${completed} of ${asked}`;
 }
 
 export function gridOf({ ways, cells }: Summary): string[][] {

@@ -1,4 +1,4 @@
-// The points of ways 4 and 5: seams around the room's own activities, which know nothing of them.
+// The kill points of ways 4 and 5: hooks around the product's activities, which are not changed.
 
 import { Context } from '@temporalio/activity';
 import type { Activities, ActivityDeps } from '../../activities';
@@ -7,7 +7,7 @@ import { InterceptedDatabase } from '../../test/support/intercepted-database';
 import type { Point, Step } from './points';
 import { currentWorkflowId, watchRequests, type Pass } from './traps';
 
-/** Which step an activity carries out. A model call begins with the read; closing is no step of the job. */
+/** The step of each activity. A model call starts with the read; closing is not a step of the job. */
 const STEP_OF: Readonly<Record<string, Step>> = {
   claimMessage: 'claim',
   callModel: 'read',
@@ -16,7 +16,7 @@ const STEP_OF: Readonly<Record<string, Step>> = {
   sendTask: 'task',
 };
 
-/** Which step Temporal has the result of, once it has this activity's. */
+/** The step whose result Temporal has after it stored this activity's result. */
 const ACKNOWLEDGED: Readonly<Record<string, Step>> = { ...STEP_OF, callModel: 'model' };
 
 export function watchDeps(deps: ActivityDeps, pass: Pass): ActivityDeps {
@@ -31,7 +31,7 @@ export function watchDeps(deps: ActivityDeps, pass: Pass): ActivityDeps {
   };
 }
 
-/** The first transaction of each activity is the step; a later one (storing the answer, counting) opens no window. */
+/** The first transaction of each activity is the step. Later ones (storing the answer, counting) have no kill points. */
 function watchTransactions(db: Database, pass: Pass): Database {
   const begun = new WeakSet<Context>();
   return new InterceptedDatabase(db, async (work, run) => {
@@ -61,7 +61,7 @@ export function watchActivities(activities: Activities, pass: Pass): Activities 
   return Object.fromEntries(watched) as Activities;
 }
 
-/** The point at which Temporal has this activity's result and was not told what comes next. Undefined: none. */
+/** The kill point after Temporal stored this activity's result and before the next command; undefined if there is none. */
 export function acknowledgedPoint(activity: string): Point | undefined {
   const step = ACKNOWLEDGED[activity];
   return step === undefined ? undefined : `${step}:after`;

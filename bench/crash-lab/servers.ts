@@ -1,15 +1,15 @@
-// The servers that a lab runs on. The program starts its own (the bench's ground); the test passes those of the test run.
+// The servers of a lab. `npm run crash-lab` starts its own (the bench's environment); the test passes those of the test run.
 
 import type { Client } from '@temporalio/client';
 import type { ScriptedModel } from '../../test/support/scripted-model-server';
 import type { Way } from './ways';
 
 export interface LabDatabase {
-  /** For the lab itself. */
+  /** For the lab. */
   readonly url: string;
-  /** For workers: under a role of their own where statements are counted. */
+  /** For workers, with their own role if statements are counted. */
   readonly workerUrl: string;
-  /** What the workers have sent so far, without BEGIN, COMMIT and the like; null where nobody counts. */
+  /** Statements of the workers so far, without BEGIN and COMMIT; null if they are not counted. */
   countStatements(): Promise<number | null>;
   drop(): Promise<void>;
 }
@@ -18,8 +18,8 @@ export interface LabServers {
   readonly temporalAddress: string;
   readonly client: Client;
   readonly model: ScriptedModel;
-  /** A folder of the lab's own that somebody else removes. */
+  /** A folder for the lab; the owner of these servers removes it. */
   readonly scratch: string;
-  /** A migrated database of one way. */
+  /** Creates a migrated database for one way. */
   createDatabase(way: Way): Promise<LabDatabase>;
 }

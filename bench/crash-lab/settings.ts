@@ -1,21 +1,21 @@
-// How long things may take in the lab, the same for all ways, and how much is tried.
+// The time limits of the lab, equal for all ways, and the number of jobs.
 
 import type { Point } from './points';
 import type { Way } from './ways';
 
 export interface LabTimes {
-  /** One attempt of any activity from its start, of every way; the room's claim and closing have 10 s of their own. */
+  /** Timeout of one attempt of an activity, for all ways. The room's claim and closing have 10 s. */
   readonly attemptMs: number;
-  /** The room's model call, which is noticed to be dead by its heartbeat before that. */
+  /** Timeout of the room's model call. A dead worker is detected earlier, by the heartbeat. */
   readonly modelMs: number;
   readonly heartbeatMs: number;
-  /** How long jobs stand at their points for the last of a death to arrive. */
+  /** How long jobs wait at their points for the other jobs of the same kill. */
   readonly graceMs: number;
-  /** After this long a job is called unsettled. */
+  /** After this time a job counts as unsettled. */
   readonly settleMs: number;
 }
 
-/** Several times what a whole job takes: an attempt that is late is not to look like one that died. */
+/** Several times the duration of a job, so that a slow attempt does not look like a dead one. */
 export const ATTEMPT_MS = 4_000;
 
 export function timesOf(attemptMs = ATTEMPT_MS): LabTimes {
@@ -23,9 +23,9 @@ export function timesOf(attemptMs = ATTEMPT_MS): LabTimes {
     attemptMs,
     modelMs: attemptMs * 1.5,
     heartbeatMs: attemptMs,
-    // Below Postgres's own limit for a transaction, which a worker sets at 80 % of an attempt.
+    // Below Postgres' transaction timeout, which a worker sets to 80 % of an attempt.
     graceMs: attemptMs * 0.6,
-    // The longest way back: a claim's 10 s, a workflow task's 10 s, the pauses between, late attempts, and a slow machine.
+    // The longest recovery: 10 s for a claim, 10 s for a workflow task, pauses, late attempts and a slow machine.
     settleMs: 60_000 + attemptMs * 6,
   };
 }
@@ -33,16 +33,16 @@ export function timesOf(attemptMs = ATTEMPT_MS): LabTimes {
 export interface LabSettings {
   readonly ways: readonly Way[];
   readonly points: readonly Point[] | 'all';
-  /** Jobs per way and kill point, each in a death of its own. */
+  /** Jobs per way and kill point, each with its own kill. */
   readonly jobs: number;
-  /** Most jobs that one death takes, each at another point. */
+  /** The most jobs that one kill hits, each at another point. */
   readonly perDeath: number;
-  /** Jobs per way without a crash, for what a way costs; 0: not measured. */
+  /** Jobs per way without a crash, for the cost; 0 skips the measurement. */
   readonly costJobs: number;
   readonly times: LabTimes;
 }
 
-/** The environment of a worker of the lab, beside where its servers are. */
+/** The environment of a lab worker, without the addresses of its servers. */
 export function workerTimes(times: LabTimes): Record<string, string> {
   const seconds = (ms: number): string => String(ms / 1_000);
   return {
@@ -56,5 +56,5 @@ export function workerTimes(times: LabTimes): Record<string, string> {
   };
 }
 
-/** For a worker whose statements are counted: its loops hardly look by themselves; the dispatcher hears of wakes at once. */
+/** For a worker whose statements are counted: its loops poll rarely; notifications still wake the dispatcher at once. */
 export const QUIET_LOOPS: Readonly<Record<string, string>> = { DISPATCH_POLL_SECONDS: '10', RECONCILE_SECONDS: '60' };

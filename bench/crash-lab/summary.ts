@@ -1,4 +1,4 @@
-// What the observations come to, per cell and per way, and what must be true of them for the lab to prove anything.
+// Totals of the observations per cell and per way, and the expectations that make the result valid.
 
 import { median, sum } from '../statistics';
 import type { Cost } from './cost';
@@ -20,25 +20,25 @@ export interface Tally {
   readonly finished: number;
   readonly actedTwice: number;
   readonly postedNone: number;
-  /** Jobs of which something declared is not done and never will be. */
+  /** Jobs with lost steps. */
   readonly unfinished: number;
-  /** Such steps, in all these jobs. */
+  /** Declared steps that are not done and will never be done, over all jobs. */
   readonly lostSteps: number;
   readonly modelAskedAgain: number;
   readonly mostModelRequests: number;
   readonly pickedUpBy: Readonly<Record<PickedUpBy, number>>;
   readonly pickedUpMs: { readonly median: number; readonly max: number } | null;
   readonly settledMs: { readonly median: number; readonly max: number } | null;
-  /** Jobs of which a new message was asked what is left, and those of which it then did all of it. */
-  readonly askedWhatIsLeft: number;
-  readonly madeGood: number;
+  /** Jobs after which a new message asked what is left, and how many of them the new run completed. */
+  readonly askedAgain: number;
+  readonly completedLater: number;
   readonly unsettled: number;
 }
 
 export interface Cell extends Tally {
   readonly way: Way;
   readonly point: Point;
-  /** The worst that came, and how many of the cell's jobs it came to. */
+  /** The worst outcome of the cell, and the number of jobs with it. */
   readonly outcome: Outcome;
   readonly outcomeJobs: number;
 }
@@ -75,7 +75,7 @@ export function summarize(result: LabResult): Summary {
 function tally(of: readonly Observation[]): Tally {
   const count = (is: (each: Observation) => boolean): number => of.filter(is).length;
   const asked = of.filter((each) => each.next !== null);
-  const by = (who: PickedUpBy): number => count((each) => each.pickedUpBy === who);
+  const by = (cause: PickedUpBy): number => count((each) => each.pickedUpBy === cause);
   return {
     jobs: of.length,
     finished: count(isFinished),
@@ -90,24 +90,24 @@ function tally(of: readonly Observation[]): Tally {
       replay: by('replay'),
       ending: by('ending'),
       nothing_left: by('nothing_left'),
-      nobody: by('nobody'),
+      nothing: by('nothing'),
     },
-    pickedUpMs: middleAndMost(of.map((each) => each.pickedUpMs)),
-    settledMs: middleAndMost(of.map((each) => each.settledMs)),
-    askedWhatIsLeft: asked.length,
-    madeGood: asked.filter((each) => each.next?.madeGood).length,
+    pickedUpMs: medianAndMax(of.map((each) => each.pickedUpMs)),
+    settledMs: medianAndMax(of.map((each) => each.settledMs)),
+    askedAgain: asked.length,
+    completedLater: asked.filter((each) => each.next?.completedLater).length,
     unsettled: count((each) => !each.settled),
   };
 }
 
-function middleAndMost(values: readonly (number | null)[]): { median: number; max: number } | null {
+function medianAndMax(values: readonly (number | null)[]): { median: number; max: number } | null {
   const known = values.filter((value) => value !== null);
   if (known.length === 0) return null;
   return { median: Math.round(median(known)), max: Math.round(Math.max(...known)) };
 }
 
-/** What is not as it must be; empty when the lab proves what it says. */
-export function brokenExpectations(result: LabResult): string[] {
+/** The expectations that the result does not meet; empty if the result is valid. */
+export function findBrokenExpectations(result: LabResult): string[] {
   const broken: string[] = [];
   const twice = (way: Way): Observation[] =>
     [...result.observations, ...result.discarded].filter((each) => each.way === way && actedTwice(each));
@@ -118,18 +118,18 @@ export function brokenExpectations(result: LabResult): string[] {
       case 'top':
       case 'replay':
         if (acted.length === 0)
-          broken.push(`${name}, never acted twice: the kills did not hit, the lab proves nothing`);
+          broken.push(`${name}, never acted twice: the kills had no effect, so the lab proves nothing`);
         break;
       case 'record':
         if (!acted.some((each) => windowOf(each.point) === 'between')) {
-          broken.push(`${name}, did not show the gap between an effect and its record: the lab proves nothing`);
+          broken.push(`${name}, did not show the gap between an effect and its record, so the lab proves nothing`);
         }
         break;
       case 'stop':
       case 'resume':
         for (const each of acted) {
-          const did = `${each.posts} posts, ${each.memory} memory lines, ${each.tasks} tasks`;
-          broken.push(`${name}, acted twice after a kill at ${each.point}: ${did}`);
+          const counts = `${each.posts} posts, ${each.memory} memory entries, ${each.tasks} tasks`;
+          broken.push(`${name}, acted twice after a kill at ${each.point}: ${counts}`);
         }
         break;
     }

@@ -1,5 +1,5 @@
-// In a worker: jobs stand at their points, and the last to arrive kills the process, synchronously, by SIGKILL.
-// Until then those that arrived are exactly where they would have died alone: nothing after their point has run.
+// The kill points in a worker. Each armed job stops at its point, and the last one to arrive kills the process with SIGKILL.
+// No code after the point of a stopped job runs, so the result is the same as if each job had been killed alone.
 
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { subscribe } from 'node:diagnostics_channel';
@@ -10,10 +10,10 @@ import type { ActivityDeps } from '../../activities';
 import { agentOf, type ArmMessage, type DeathLine, type StateMessage } from './messages';
 import type { Point } from './points';
 
-/** Called wherever a point is. Returns at once unless this job is to die there; then it never returns. */
+/** Called at each kill point. Returns at once, or never if this job must die at this point. */
 export type Pass = (point: Point, workflowId: string) => Promise<void>;
 
-/** Listens for `arm` from the parent. `log` is a file to append to. */
+/** Creates the hook; it handles `arm` messages of the parent. `log` is the file for the death lines. */
 export function createPass(log: string): Pass {
   let points = new Map<string, Point>();
   let arrived = new Set<string>();
@@ -37,7 +37,7 @@ export function createPass(log: string): Pass {
     const agent = agentOf(workflowId);
     if (points.get(agent) !== point && !arrived.has(agent)) return;
     if (!arrived.has(agent)) {
-      write('stands', agent, point);
+      write('reached', agent, point);
       arrived.add(agent);
       if (arrived.size === points.size) die(agent, point);
       if (arrived.size === 1) setTimeout(() => die(agent, point), graceMs);
@@ -50,14 +50,14 @@ function isArm(message: unknown): message is ArmMessage {
   return typeof message === 'object' && message !== null && 'type' in message && message.type === 'arm';
 }
 
-/** The workflow of the activity that this code runs in. */
+/** The workflow id of the current activity. */
 export function currentWorkflowId(): string {
   return Context.current().info.workflowExecution?.workflowId ?? '';
 }
 
 /**
- * A model request with its points: about to be sent, its last byte with the operating system and no answer handed on,
- * and the answer in hand.
+ * Adds kill points to a model request: before it is sent, after its last byte was given to the operating system, and after
+ * the answer was received.
  */
 export function watchRequests(requestReply: ActivityDeps['requestReply'], pass: Pass): ActivityDeps['requestReply'] {
   const whenSent = new AsyncLocalStorage<() => void>();
@@ -68,14 +68,14 @@ export function watchRequests(requestReply: ActivityDeps['requestReply'], pass: 
   return async (...args) => {
     const workflowId = currentWorkflowId();
     await pass('model:before', workflowId);
-    let stand = Promise.resolve();
+    let stopped = Promise.resolve();
     const answer = await whenSent.run(
       () => {
-        stand = pass('model:inside', workflowId);
+        stopped = pass('model:inside', workflowId);
       },
       () => requestReply(...args),
     );
-    await stand;
+    await stopped;
     await pass('model:between', workflowId);
     return answer;
   };

@@ -1,4 +1,4 @@
-// One worker process of a lane, as its parent holds it: armed, waited for until it is dead, or ended by its pid.
+// One worker process of a lane, controlled by its parent: start, arm, wait for its end, kill.
 
 import { fork, type ChildProcess } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
@@ -6,18 +6,18 @@ import { join } from 'node:path';
 import type { ArmMessage, BeginMessage, DeathLine } from './messages';
 import { COMPILED } from '../../test/support/compiled';
 
-/** Starting costs two seconds of CPU, and one of every way starts at once. */
+/** A start needs two seconds of CPU, and the workers of all ways start at the same time. */
 const READY_MS = 90_000;
 
 export interface Victim {
   readonly pid: number;
-  /** Resolves when its code is loaded; it does nothing before it is told to begin. */
+  /** Resolves when the code is loaded. The worker then waits for `begin`. */
   readonly loaded: Promise<void>;
   /** Resolves when the worker polls. */
   begin(): Promise<void>;
-  /** Resolves when the worker has been told who is to stand where. */
+  /** Resolves when the worker has confirmed its kill points. */
   arm(targets: ArmMessage['targets'], graceMs: number): Promise<void>;
-  /** Resolves with what killed it when it is gone; null after `withinMs`. */
+  /** Resolves with the signal or exit code when the process has ended; null after `withinMs`. */
   ended(withinMs: number): Promise<string | null>;
   end(): Promise<void>;
 }
@@ -30,7 +30,7 @@ export function startVictim(env: Record<string, string>): Victim {
     child.once('exit', (code, signal) => resolve(signal ?? `exit code ${code}`));
   });
   const loaded = waitFor(child, 'loaded');
-  // Whoever does not wait for it is not told: it may be ended before.
+  // The worker may be ended before it is loaded; then this rejection is not an error.
   loaded.catch(() => undefined);
   let begun: Promise<void> | undefined;
   return {
@@ -64,7 +64,7 @@ export function startVictim(env: Record<string, string>): Victim {
 
 function waitFor(child: ChildProcess, type: string): Promise<void> {
   return new Promise((resolve, reject) => {
-    const timer = setTimeout(() => reject(new Error(`a worker was not ${type} in ${READY_MS / 1_000} s`)), READY_MS);
+    const timer = setTimeout(() => reject(new Error(`a worker was not ${type} after ${READY_MS / 1_000} s`)), READY_MS);
     const forget = (): void => {
       clearTimeout(timer);
       child.off('message', onMessage);
@@ -84,7 +84,7 @@ function waitFor(child: ChildProcess, type: string): Promise<void> {
   });
 }
 
-/** What a worker wrote before it died. */
+/** The lines that a worker wrote before it died. */
 export function readDeaths(log: string, pid: number): DeathLine[] {
   if (!existsSync(log)) return [];
   return readFileSync(log, 'utf8')

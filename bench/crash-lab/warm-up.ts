@@ -1,11 +1,11 @@
-// What a worker that has been at work for a while has behind it: its database client compiled, its model client loaded. A
-// spare does it before it stands by, so that its first attempt takes as long as any other.
+// Warms up a spare worker: uses its database client and its model client once, so that its first attempt is not slower than
+// later ones.
 
 import { requestReply, writeRequest } from '../../activities/model/provider';
 import { connectDatabase } from '../../prisma/client';
 
-/** Nobody listens there: the request is made and refused. */
-const NOWHERE = 'http://127.0.0.1:9/v1';
+/** No server listens on this port, so the request fails. */
+const UNREACHABLE_URL = 'http://127.0.0.1:9/v1';
 
 export async function warmUp(databaseUrl: string): Promise<void> {
   const database = await connectDatabase(databaseUrl, {
@@ -24,7 +24,7 @@ export async function warmUp(databaseUrl: string): Promise<void> {
   }
   const endpoint = {
     protocol: 'openai_compatible',
-    baseUrl: NOWHERE,
+    baseUrl: UNREACHABLE_URL,
     model: 'scripted',
     ownerSupplied: false,
   } as const;

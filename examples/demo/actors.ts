@@ -1,22 +1,22 @@
-// What the demo's scripted model answers: a planner who hands work on, and a scout who does it.
+// The replies of the demo's scripted model: a planner that delegates a task, and a scout that does the work.
 
 import type { DeclaredReply } from '../../workflows/contract';
 import type { CapturedRequest } from '../../test/support/scripted-model-server';
 
-interface Shown {
+interface ShownContext {
   readonly you: { readonly slug: string };
   readonly open_tasks_sent_to_you: readonly { readonly id: string }[];
   readonly shared_memory: readonly { readonly content: string }[];
   readonly message_that_woke_you: { readonly kind: string; readonly text: string };
 }
 
-/** The reply of whichever agent this request is for, to what it was shown. */
-export function actor(request: CapturedRequest): Partial<DeclaredReply> | string {
+/** The reply of the agent that this request is for. */
+export function replyAsActor(request: CapturedRequest): Partial<DeclaredReply> | string {
   const shown = readContext(request.textOf('user'));
   return shown.you.slug === 'planner' ? planner(shown) : scout(shown);
 }
 
-function planner({ message_that_woke_you: woke }: Shown): Partial<DeclaredReply> {
+function planner({ message_that_woke_you: woke }: ShownContext): Partial<DeclaredReply> {
   if (woke.kind === 'response_card') return { reply: 'Thank you. That settles the venue.' };
   return {
     reply: 'We need a venue first. I have asked the scout.',
@@ -32,7 +32,7 @@ function planner({ message_that_woke_you: woke }: Shown): Partial<DeclaredReply>
   };
 }
 
-function scout({ message_that_woke_you: woke, open_tasks_sent_to_you: tasks, shared_memory: memory }: Shown) {
+function scout({ message_that_woke_you: woke, open_tasks_sent_to_you: tasks, shared_memory: memory }: ShownContext) {
   const venue = 'The Orangery holds 90 and is free that week.';
   if (woke.kind === 'task_card') {
     return {
@@ -58,6 +58,6 @@ function scout({ message_that_woke_you: woke, open_tasks_sent_to_you: tasks, sha
   };
 }
 
-function readContext(user: string): Shown {
-  return JSON.parse(user.slice(user.indexOf('{'))) as Shown;
+function readContext(user: string): ShownContext {
+  return JSON.parse(user.slice(user.indexOf('{'))) as ShownContext;
 }

@@ -1,23 +1,23 @@
-// `npm run demo`: the whole of it on one machine, for somebody who has never seen it. Everything is real but the model,
-// which is scripted and speaks a provider's wire format on loopback.
+// `npm run demo`: shows the whole system on one machine. Everything is real except the model, which is scripted and uses a
+// provider's wire format on loopback.
 
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { startStack, type Stack } from '../../worker/local/stack';
 import { startScriptedModel } from '../../test/support/scripted-model-server';
-import { actor } from './actors';
+import { replyAsActor } from './actors';
 import { bold, dim } from './narrator';
-import { tellStory } from './story';
+import { runStory } from './story';
 import { CLI_CACHE } from '../../worker/local/project-root';
 
 async function main(): Promise<void> {
   const keep = process.argv.includes('--keep');
   const startedAt = Date.now();
   const undo: (() => Promise<unknown>)[] = [];
-  let ending: Promise<void> | undefined;
+  let stopping: Promise<void> | undefined;
   const end = (): Promise<void> =>
-    (ending ??= (async () => {
+    (stopping ??= (async () => {
       for (const step of undo.reverse()) await step();
     })());
   for (const signal of ['SIGINT', 'SIGTERM'] as const) {
@@ -27,11 +27,11 @@ async function main(): Promise<void> {
     });
   }
   try {
-    console.log(bold('Durable Room: what happens to an agent’s work when the process doing it dies\n'));
+    console.log(bold('Durable Room: what happens to an agent’s work when its worker process dies\n'));
     console.log('Starting a PostgreSQL, a Temporal server, the API, a worker, and a scripted model:');
     const model = await startScriptedModel();
     undo.push(() => model.stop());
-    model.respond(actor);
+    model.respond(replyAsActor);
     const folder = await mkdtemp(join(tmpdir(), 'durable-room-demo-'));
     undo.push(() => rm(folder, { recursive: true, force: true }));
     const stack = await startStack({
@@ -41,13 +41,13 @@ async function main(): Promise<void> {
       log: (line) => console.log(`  ${line}`),
     });
     undo.push(() => stack.stop());
-    const told = await tellStory(stack, model);
+    const result = await runStory(stack, model);
     const seconds = Math.round((Date.now() - startedAt) / 1_000);
-    console.log(dim(`\n${seconds} s in all.`));
-    if (keep) printAddresses(stack, told.adminKey, told.roomId);
-    else console.log(dim('Everything it started is being stopped. `npm run demo -- --keep` leaves it running.'));
+    console.log(dim(`\nTotal time: ${seconds} s.`));
+    if (keep) printAddresses(stack, result.adminKey, result.roomId);
+    else console.log(dim('All processes are being stopped. `npm run demo -- --keep` keeps them running.'));
   } catch (error) {
-    console.error(`\nThe demo could not go on: ${error instanceof Error ? error.message : String(error)}`);
+    console.error(`\nThe demo failed: ${error instanceof Error ? error.message : String(error)}`);
     process.exitCode = 1;
     await end();
     process.exit();
@@ -58,12 +58,12 @@ async function main(): Promise<void> {
   }
 }
 
-// Short time-outs, so that what a crash costs is seen within seconds.
+// Short timeouts, so that recovery after a crash takes only seconds.
 function demoEnvironment(modelUrl: string): Record<string, string | undefined> {
   return {
     ...process.env,
     API_PORT: '0',
-    // One key watches everything as it happens, many times a second.
+    // The demo polls with one key many times per second.
     RATE_LIMIT_PER_MINUTE: '100000',
     WORKER_PORT: '0',
     MODEL_PROVIDERS: `scripted=${modelUrl}`,
@@ -78,7 +78,7 @@ function printAddresses(stack: Stack, adminKey: string, roomId: string): void {
   if (stack.services.temporal.uiUrl) console.log(`  Temporal UI  ${stack.services.temporal.uiUrl}`);
   console.log(`  Admin key    ${adminKey}`);
   console.log(`\n  curl -H 'Authorization: Bearer ${adminKey}' '${stack.apiUrl}/v1/rooms/${roomId}/events?after=0'`);
-  console.log('\n  Ctrl-C stops all of it.');
+  console.log('\n  Ctrl-C stops everything.');
 }
 
 void main();

@@ -1,9 +1,9 @@
-// Prints what a room shows, as it happens: the feed, and beside it what became of the runs.
+// Prints the events of a room's feed and the progress of its runs as they happen.
 
 import type { Page, RoomClient, RoomEvent, Run } from './room-client';
 
-const LOOK_AGAIN_MS = 60;
-/** Nothing longer than this passes in silence. */
+const POLL_MS = 60;
+/** After this time without output a line is printed. */
 const SILENCE_MS = 1_000;
 
 const tty = process.stdout.isTTY;
@@ -22,7 +22,7 @@ export interface Names {
 /** Watches one room with the keys of its companies, and prints every change once. */
 export class Narrator {
   private readonly startedAt = Date.now();
-  private readonly said = new Set<string>();
+  private readonly printed = new Set<string>();
   private seq = 0;
   private printedAt = Date.now();
   private watching = false;
@@ -40,14 +40,14 @@ export class Narrator {
     this.names = names;
   }
 
-  /** A line of the story. */
+  /** Prints a line. */
   say(text: string): void {
     console.log(text);
     this.printedAt = Date.now();
   }
 
-  /** What is being waited for, should it take longer than a second. */
-  expect(doing: string): void {
+  /** Sets the text that is printed if the wait takes longer than a second. */
+  announceWait(doing: string): void {
     this.doing = doing;
   }
 
@@ -63,14 +63,14 @@ export class Narrator {
 
   private async watch(): Promise<void> {
     while (this.watching) {
-      await this.look();
+      await this.poll();
       if (Date.now() - this.printedAt >= SILENCE_MS) this.line('…', dim(this.doing));
-      await new Promise((resolve) => setTimeout(resolve, LOOK_AGAIN_MS));
+      await new Promise((resolve) => setTimeout(resolve, POLL_MS));
     }
-    await this.look();
+    await this.poll();
   }
 
-  private async look(): Promise<void> {
+  private async poll(): Promise<void> {
     const [first] = this.clients;
     const feed = await first?.get<Page<RoomEvent>>(`/v1/rooms/${this.roomId}/events?after=${this.seq}&limit=200`);
     for (const event of feed?.data ?? []) {
@@ -92,7 +92,7 @@ export class Narrator {
       case 'task':
         return this.line(`#${seq} task`, `${who} → ${this.agentOf(data['recipient'])}: ${bold(text('goal'))}`);
       case 'task_started':
-        return this.line(`#${seq} task`, `${who} took it up`);
+        return this.line(`#${seq} task`, `${who} started the task`);
       case 'task_response':
         return this.line(`#${seq} task ${text('state')}`, `${who}: ${bold(text('result'))}`);
       case 'memory':
@@ -109,14 +109,10 @@ export class Narrator {
 
   private async printRun(client: RoomClient, run: Run): Promise<void> {
     const agent = this.agentOf(run.agent);
-    this.once(
-      `${run.id}:claimed`,
-      '  claim',
-      `${agent} claimed ${tail(run.message)}, once and for good, in run ${tail(run.id)}`,
-    );
-    if (this.said.has(`${run.id}:closed`)) return;
+    this.once(`${run.id}:claimed`, '  claim', `${agent} claimed ${tail(run.message)} in run ${tail(run.id)}`);
+    if (this.printed.has(`${run.id}:closed`)) return;
     const detail = await client.get<Run>(`/v1/runs/${run.id}`);
-    // Another company sees that there was a run and how it ended; its own sees the ledger.
+    // Only the run's own company can read its ledger.
     if (detail.steps === undefined) return;
     for (const request of detail.requests ?? []) {
       this.once(`${run.id}:${request.number}`, '  model', `request ${request.number} of run ${tail(run.id)}`);
@@ -128,12 +124,12 @@ export class Narrator {
   }
 
   private once(key: string, label: string, text: string): void {
-    if (this.said.has(key)) return;
-    this.said.add(key);
+    if (this.printed.has(key)) return;
+    this.printed.add(key);
     this.line(label, text);
   }
 
-  /** A line with its time, among those of the feed. */
+  /** Prints a line with a time and a label. */
   line(label: string, text: string): void {
     const seconds = ((Date.now() - this.startedAt) / 1_000).toFixed(1).padStart(5);
     this.say(`${dim(seconds)}  ${cyan(label.padEnd(15))} ${text}`);

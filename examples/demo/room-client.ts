@@ -1,4 +1,4 @@
-// The public API as the demo uses it: what anybody could do with curl.
+// A small client of the public API.
 
 export class RoomClient {
   private readonly url: string;
@@ -9,7 +9,7 @@ export class RoomClient {
     this.token = token;
   }
 
-  /** The same API with another key. */
+  /** A client of the same API with another key. */
   as(token: string): RoomClient {
     return new RoomClient(this.url, token);
   }
@@ -48,7 +48,7 @@ export interface RoomEvent {
   readonly type: string;
   readonly at: string;
   readonly company: string | null;
-  /** Null where the room itself says it. */
+  /** Null if the room itself is the author. */
   readonly author: { readonly kind: string; readonly id: string; readonly name: string } | null;
   readonly data: Record<string, unknown>;
 }

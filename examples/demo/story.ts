@@ -1,4 +1,4 @@
-// The story that the demo tells: a message, a task between two companies, and two crashes.
+// The steps of the demo: a message, a task between two companies, and two crashes.
 
 import { join } from 'node:path';
 import { COMPILED } from '../../test/support/compiled';
@@ -7,7 +7,7 @@ import type { ScriptedModel } from '../../test/support/scripted-model-server';
 import { bold, dim, green, Narrator, red, tail } from './narrator';
 import { RoomClient, type Page, type Posted, type RoomEvent, type Run } from './room-client';
 
-/** A worker that kills itself at a named point: the same code, with a SIGKILL in it. */
+/** The product's worker with a point at which it kills itself with SIGKILL. */
 const CRASH_WORKER = join(COMPILED, 'test', 'support', 'crash-worker.js');
 
 interface Cast {
@@ -18,47 +18,45 @@ interface Cast {
   readonly narrator: Narrator;
 }
 
-/** Tells the whole story and returns what a reader needs to look around afterwards. */
-export async function tellStory(stack: Stack, model: ScriptedModel): Promise<{ roomId: string; adminKey: string }> {
+/** Runs all steps. Returns the room and a key, for `--keep`. */
+export async function runStory(stack: Stack, model: ScriptedModel): Promise<{ roomId: string; adminKey: string }> {
   const cast = await setUp(stack);
   const { narrator } = cast;
   narrator.start();
   try {
     narrator.say(bold('\n1. A message wakes an agent, which sends a task to an agent of another company\n'));
     await post(cast, '@planner where do we start?');
-    await settled(cast, 3);
+    await waitUntilSettled(cast, 3);
 
     narrator.say(bold('\n2. A worker is killed with SIGKILL between two steps'));
     narrator.say(
-      dim('   The reply is in the room and in the history; the memory line is not begun. Another worker goes on.\n'),
+      dim('   The reply is posted and in the history; the memory step has not started. Another worker continues.\n'),
     );
     await crash(stack, cast, 'postReply:acknowledged', '@scout look after catering, between two steps');
 
     narrator.say(bold('\n3. A worker is killed with SIGKILL inside an acting step'));
     narrator.say(
-      dim('   It had written the memory line and not yet committed it. Nobody can know from outside; the room'),
+      dim('   It wrote the memory entry but did not commit it. Temporal cannot know this, so the step is not'),
     );
-    narrator.say(
-      dim('   does not try again: what came of it is in Postgres, and the run ends where everybody can see.\n'),
-    );
+    narrator.say(dim('   retried: Postgres shows that the step failed, and the room shows the ending of the run.\n'));
     await crash(stack, cast, 'writeMemory:inside', '@scout look after the lighting');
 
     narrator.say(
-      bold('\n4. The next message picks the work up: a fresh run, with its own claim, reads the room as it stands\n'),
+      bold('\n4. The next message continues the work: a new run with its own claim reads the current room\n'),
     );
     const before = (await runs(cast)).length;
     await post(cast, '@scout please look at the lighting again');
-    await settled(cast, before + 1);
+    await waitUntilSettled(cast, before + 1);
   } finally {
     await narrator.stop();
   }
-  await sumUp(cast, model);
+  await printTotals(cast, model);
   return { roomId: cast.roomId, adminKey: cast.adminKey };
 }
 
 async function setUp(stack: Stack): Promise<Cast> {
-  if (stack.operatorKey === null) throw new Error('the demo starts with a data folder of its own');
-  console.log('\nTwo companies, a room, and an always-on agent each, through the public API:');
+  if (stack.operatorKey === null) throw new Error('the demo needs a new data folder');
+  console.log('\nCreating two companies with an always-on agent each, and a room, through the public API:');
   const operator = new RoomClient(stack.apiUrl, stack.operatorKey);
   const names = { agents: new Map<string, string>(), companies: new Map<string, string>() };
   const enroll = async (name: string, person: string): Promise<RoomClient & { key: string }> => {
@@ -77,9 +75,7 @@ async function setUp(stack: Stack): Promise<Cast> {
   await guest.post(`/v1/rooms/${room.id}/members`, { code: invitation.code });
   await addAgent(host, room.id, 'Planner', 'autonomous', names.agents);
   await addAgent(guest, room.id, 'Scout', 'careful', names.agents);
-  console.log(
-    `  Larkspur hosts the room and brings ${bold('planner')}; Tamarack is its guest and brings ${bold('scout')}`,
-  );
+  console.log(`  Larkspur hosts the room and adds ${bold('planner')}; Tamarack is a guest and adds ${bold('scout')}`);
   const narrator = new Narrator(room.id, [host, guest], names);
   return { roomId: room.id, host, guest, adminKey: host.key, narrator };
 }
@@ -106,23 +102,23 @@ async function addAgent(
   names.set(agent.id, agent.slug);
 }
 
-// The only worker is one that will kill itself at the point; then an ordinary one takes over.
+// Runs only a worker that kills itself at the point, then starts an ordinary worker.
 async function crash(stack: Stack, cast: Cast, point: string, text: string): Promise<void> {
   const before = (await runs(cast)).length;
   const ordinary = stack.workers.at(-1);
-  cast.narrator.expect('starting a worker that will be killed, and stopping the one before');
+  cast.narrator.announceWait('starting a worker that will be killed, and stopping the previous worker');
   const doomed = await stack.startWorker({ CRASH_POINT: point, CRASH_ACTION: 'kill' }, CRASH_WORKER);
   if (ordinary) await endProcess(ordinary);
   const died = new Promise<void>((resolve) => doomed.once('exit', () => resolve()));
   await post(cast, text);
-  cast.narrator.expect('waiting for the worker to reach the point where it is killed');
+  cast.narrator.announceWait('waiting until the worker is killed');
   await died;
   cast.narrator.line(red('✗ SIGKILL'), red(`worker ${doomed.pid} is killed at ${point}`));
-  cast.narrator.expect('starting another worker');
+  cast.narrator.announceWait('starting another worker');
   const fresh = await stack.startWorker();
-  cast.narrator.line(green('✓ worker'), green(`worker ${fresh.pid} polls`));
-  cast.narrator.expect('Temporal waits for the dead worker to answer, until its time-out');
-  await settled(cast, before + 1);
+  cast.narrator.line(green('✓ worker'), green(`worker ${fresh.pid} is polling`));
+  cast.narrator.announceWait('Temporal waits for the timeout of the dead worker');
+  await waitUntilSettled(cast, before + 1);
 }
 
 async function post(cast: Cast, text: string): Promise<Posted> {
@@ -130,7 +126,7 @@ async function post(cast: Cast, text: string): Promise<Posted> {
   for (const wake of posted.wakes) {
     cast.narrator.line(
       '  wake',
-      `#${posted.seq} is meant for ${wake.slug}: its wake is ${wake.status}, in the same transaction`,
+      `#${posted.seq} wakes ${wake.slug}: the wake is ${wake.status}, written in the same transaction`,
     );
   }
   return posted;
@@ -143,8 +139,8 @@ async function runs(cast: Cast): Promise<Run[]> {
   return [...new Map(lists.flatMap((list) => list.data).map((run) => [run.id, run])).values()];
 }
 
-/** Resolves when at least `count` runs are there, all are closed, and no wake waits. */
-async function settled(cast: Cast, count: number): Promise<void> {
+/** Resolves when at least `count` runs exist, all runs are closed, and no wake is waiting. */
+async function waitUntilSettled(cast: Cast, count: number): Promise<void> {
   const deadline = Date.now() + 60_000;
   for (;;) {
     const all = await runs(cast);
@@ -155,14 +151,14 @@ async function settled(cast: Cast, count: number): Promise<void> {
     );
     const waiting = wakes.reduce((sum, page) => sum + page.data.length, 0);
     if (all.length >= count && waiting === 0 && all.every((run) => run.state === 'closed')) break;
-    if (Date.now() > deadline) throw new Error('the room did not come to rest within a minute');
+    if (Date.now() > deadline) throw new Error('the runs did not end within a minute');
     await new Promise((resolve) => setTimeout(resolve, 100));
   }
-  // The narrator prints what has just become visible before the next chapter begins.
+  // Gives the narrator time to print the last events before the next step.
   await new Promise((resolve) => setTimeout(resolve, 300));
 }
 
-async function sumUp(cast: Cast, model: ScriptedModel): Promise<void> {
+async function printTotals(cast: Cast, model: ScriptedModel): Promise<void> {
   const events = await cast.host.get<Page<RoomEvent>>(`/v1/rooms/${cast.roomId}/events?after=0&limit=200`);
   const all = await runs(cast);
   const perRun = new Map<string, number>();
@@ -172,16 +168,16 @@ async function sumUp(cast: Cast, model: ScriptedModel): Promise<void> {
     }
   }
   const gapless = events.data.every((event, index) => event.seq === index + 1);
-  console.log(bold('\nWhat is in the room now\n'));
+  console.log(bold('\nThe room at the end\n'));
   console.log(`  ${events.data.length} room events, numbered ${gapless ? 'without gaps' : red('WITH GAPS')}`);
   console.log(
     `  ${all.length} messages woke an agent: ${all.length} claims, ${all.length} runs, ${model.requests.length} model requests`,
   );
-  console.log(`  replies posted by one run, at most: ${Math.max(...perRun.values())}`);
+  console.log(`  most replies posted by one run: ${Math.max(...perRun.values())}`);
   for (const run of all) {
     if (run.ending !== 'replied' && run.ending !== 'silent') {
       console.log(
-        `  run ${tail(run.id)} ended ${red(String(run.ending))}: what it did stays, what it had not reached was not done`,
+        `  run ${tail(run.id)} ended ${red(String(run.ending))}: completed steps are kept, later steps were not executed`,
       );
     }
   }

@@ -4,7 +4,7 @@
 import { readFileSync } from 'node:fs';
 import type { Browser, BrowserContext, BrowserContextOptions, Page } from 'playwright-core';
 import { findChromium, launchChromium } from '../support/chromium';
-import { openConsole, type ConsoleGround } from '../support/console';
+import { openConsole, type TestConsole } from '../support/console';
 import { createConsoleStory, type Story } from '../support/console-story';
 
 const CHROMIUM = findChromium();
@@ -14,7 +14,7 @@ const AXE = readFileSync(require.resolve('axe-core/axe.min.js'), 'utf8');
 const WIDE = { width: 1280, height: 900 };
 const NARROW = { width: 340, height: 740 };
 
-let ground: ConsoleGround;
+let app: TestConsole;
 let browser: Browser;
 let story: Story;
 
@@ -23,13 +23,13 @@ beforeAll(async () => {
     console.warn('No Chromium found: the browser tests of the console are skipped. Set CHROMIUM_PATH to its path.');
     return;
   }
-  ground = await openConsole();
-  story = await createConsoleStory(ground);
+  app = await openConsole();
+  story = await createConsoleStory(app);
   browser = await launchChromium(CHROMIUM);
 });
 afterAll(async () => {
   await browser?.close();
-  await ground?.close();
+  await app?.close();
 });
 
 /** A browser page with a signed-in person. `done` fails the test if the browser reported errors. */
@@ -45,7 +45,7 @@ async function signedInPage(
       browserErrors.push(message.text());
   });
   page.on('pageerror', (error) => browserErrors.push(error.message));
-  await page.goto(`${ground.url}/console`);
+  await page.goto(`${app.url}/console`);
   await page.getByLabel('Your key').fill(story.token);
   await page.getByRole('button', { name: 'Sign in' }).click();
   await page.waitForURL('**/console/rooms');
@@ -75,7 +75,7 @@ describe.each(['light', 'dark'] as const)('axe finds no violation in %s colours'
     inChromium('on any page, and no page scrolls horizontally', async () => {
       const { page, done } = await signedInPage({ colorScheme, viewport });
       for (const [name, path] of Object.entries(story.pages)) {
-        await page.goto(ground.url + path);
+        await page.goto(app.url + path);
         expect([name, await violations(page)]).toEqual([name, []]);
         const overflow = await page.evaluate(
           'document.documentElement.scrollWidth - document.documentElement.clientWidth',
@@ -96,12 +96,12 @@ describe.each(['light', 'dark'] as const)('axe finds no violation in %s colours'
 
 inChromium('new events appear without a reload of the page', async () => {
   const { page, done } = await signedInPage();
-  await page.goto(ground.url + story.pages['room']);
+  await page.goto(app.url + story.pages['room']);
   await page.getByText('Live: the page updates automatically.').waitFor();
   await page.getByLabel('Message').fill('a draft of mine');
   const marked = page.locator('#events > li').first();
   await marked.evaluate((item) => item.setAttribute('data-kept', ''));
-  await ground.world.post('Fresh off the feed <b>!</b>');
+  await app.world.post('Fresh off the feed <b>!</b>');
   await page.getByText('Fresh off the feed <b>!</b>').waitFor();
   expect(await page.getByLabel('Message').inputValue()).toBe('a draft of mine');
   await done();
@@ -109,7 +109,7 @@ inChromium('new events appear without a reload of the page', async () => {
 
 inChromium('times are in the reader’s time zone, and the page names the zone', async () => {
   const { page, done } = await signedInPage({ timezoneId: 'Asia/Kolkata', locale: 'en-GB' });
-  await page.goto(ground.url + story.pages['room']);
+  await page.goto(app.url + story.pages['room']);
   expect(await page.locator('[data-zone]').textContent()).toMatch(
     /Times are in your time zone, Asia\/(Kolkata|Calcutta)\./,
   );
@@ -126,7 +126,7 @@ inChromium('times are in the reader’s time zone, and the page names the zone',
 
 inChromium('a person posts a message with the keyboard alone', async () => {
   const { page, done } = await signedInPage();
-  await page.goto(ground.url + story.pages['room']);
+  await page.goto(app.url + story.pages['room']);
   await page.keyboard.press('Tab');
   expect(await page.evaluate('document.activeElement.textContent.trim()')).toBe('Skip to content');
   await page.keyboard.press('Enter');
@@ -149,7 +149,7 @@ inChromium('a person posts a message with the keyboard alone', async () => {
 
 inChromium('without script a person decides a held action', async () => {
   const { page, done } = await signedInPage({ javaScriptEnabled: false });
-  await page.goto(ground.url + story.pages['room']);
+  await page.goto(app.url + story.pages['room']);
   await page.getByText('Times are in UTC.').waitFor();
   await page.getByRole('link', { name: 'Approvals' }).click();
   await page.getByRole('link', { name: 'send a task' }).first().click();

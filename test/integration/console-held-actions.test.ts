@@ -4,33 +4,33 @@
 import { expireHeldActions } from '../../prisma/store/runs/held-actions/decide';
 import { closeAsLost } from '../../prisma/store/runs/fence';
 import { createClient } from '../support/api';
-import { consoleReader, fieldsOf, openConsole, textOf, type ConsoleGround, type Reader } from '../support/console';
+import { consoleReader, fieldsOf, openConsole, textOf, type TestConsole, type Reader } from '../support/console';
 import { heldOf, heldRun, letExpire } from '../support/holds';
 
-let ground: ConsoleGround;
+let app: TestConsole;
 let reader: Reader;
 let token: string;
 let keyId: string;
 
 beforeAll(async () => {
-  ground = await openConsole();
-  ({ token, id: keyId } = await ground.hostKey('member', 'Mel'));
-  reader = consoleReader(ground.url);
+  app = await openConsole();
+  ({ token, id: keyId } = await app.hostKey('member', 'Mel'));
+  reader = consoleReader(app.url);
   await reader.signIn(token);
 });
-afterAll(() => ground.close());
+afterAll(() => app.close());
 
 const HOSTILE = '</pre><script>alert(1)</script>"><img src=x onerror=alert(1)>';
 
 async function heldAction(goal = 'Check it.') {
   const send = { to: 'scout', goal, acceptance_criteria: [], priority: 'normal', deadline: null } as const;
-  const run = await heldRun(ground.world, { task_send: 'hold' }, { reply: 'Done.', tasks_to_send: [send] });
-  const held = (await heldOf(ground.world, run.id)).get('task_send:1');
+  const run = await heldRun(app.world, { task_send: 'hold' }, { reply: 'Done.', tasks_to_send: [send] });
+  const held = (await heldOf(app.world, run.id)).get('task_send:1');
   if (!held) throw new Error('nothing is held');
   return { run, held, path: `/console/held-actions/${held.id}` };
 }
 
-const stateOf = async (id: string) => (await ground.world.db.heldAction.findUniqueOrThrow({ where: { id } })).state;
+const stateOf = async (id: string) => (await app.world.db.heldAction.findUniqueOrThrow({ where: { id } })).state;
 
 test('a held action is listed, and shown with its hashed JSON, the message that caused it and the remaining time', async () => {
   const { run, held, path } = await heldAction();
@@ -48,7 +48,7 @@ test('a held action is listed, and shown with its hashed JSON, the message that 
 });
 
 test.each([
-  ['approve', 'approved', 'The task is sent to the agent', 'Your decision is recorded: approved.'],
+  ['approve', 'approved', 'The task is sent to the named agent', 'Your decision is recorded: approved.'],
   ['decline', 'declined', 'The task is not sent', 'Your decision is recorded: declined.'],
 ])('%s: a page shows the effect, and only its form decides', async (decision, state, effect, done) => {
   const { held, path } = await heldAction();
@@ -57,12 +57,12 @@ test.each([
   expect(await stateOf(held.id)).toBe('held');
   const page = await reader.submit(confirm, `${path}/decision`);
   expect([page.status, textOf(page.html).includes(done), await stateOf(held.id)]).toEqual([200, true, state]);
-  const row = await ground.world.db.heldAction.findUniqueOrThrow({ where: { id: held.id } });
+  const row = await app.world.db.heldAction.findUniqueOrThrow({ where: { id: held.id } });
   expect(row.decidedBy).toBe(keyId);
 });
 
 test('an earlier decision of another person is shown as theirs', async () => {
-  const other = createClient(ground.url, (await ground.hostKey('member', 'Nia')).token);
+  const other = createClient(app.url, (await app.hostKey('member', 'Nia')).token);
   for (const theirs of ['approve', 'decline'] as const) {
     for (const mine of ['approve', 'decline'] as const) {
       const { held, path } = await heldAction();
@@ -81,8 +81,8 @@ test('an earlier decision of another person is shown as theirs', async () => {
 test('an action that expired is shown as expired, not as declined or approved', async () => {
   const { run, held, path } = await heldAction();
   const confirm = await reader.get(`${path}/approve`);
-  await letExpire(ground.world, run.id, 'task_send:1');
-  await expireHeldActions(ground.world.db, 100);
+  await letExpire(app.world, run.id, 'task_send:1');
+  await expireHeldActions(app.world.db, 100);
   const page = await reader.submit(confirm, `${path}/decision`);
   expect(page.status).toBe(410);
   expect(textOf(page.html)).toContain('Already expired; your click changed nothing.');
@@ -93,7 +93,7 @@ test('an action that expired is shown as expired, not as declined or approved', 
 test('an action that was superseded is shown as superseded, without a decision form', async () => {
   const { run, held, path } = await heldAction();
   const confirm = await reader.get(`${path}/approve`);
-  await closeAsLost(ground.world.db, run.id);
+  await closeAsLost(app.world.db, run.id);
   const page = await reader.submit(confirm, `${path}/decision`);
   expect(page.status).toBe(409);
   expect(textOf(page.html)).toContain('Already superseded; your click changed nothing.');
@@ -121,8 +121,8 @@ test('a decision without the form token or from another origin is not recorded',
 
 test('another company does not see the action', async () => {
   const { held, path } = await heldAction();
-  const guest = consoleReader(ground.url);
-  await guest.signIn((await ground.guestKey()).token);
+  const guest = consoleReader(app.url);
+  await guest.signIn((await app.guestKey()).token);
   expect(textOf((await guest.get('/console/held-actions')).html)).toContain('No actions waiting for approval.');
   for (const page of [path, `${path}/approve`, `${path}/decline`]) expect((await guest.get(page)).status).toBe(404);
   const { csrf = '' } = fieldsOf((await guest.get('/console/rooms')).html, '/console/sign-out');

@@ -5,24 +5,24 @@ import { lockRoomForWrite } from '../../prisma/store/rooms/roster';
 import { stageMemory } from '../../prisma/store/rooms/memory';
 import { closeRun } from '../../prisma/store/runs/fence';
 import { createClient } from '../support/api';
-import { consoleReader, fieldsOf, openConsole, textOf, type ConsoleGround, type Reader } from '../support/console';
+import { consoleReader, fieldsOf, openConsole, textOf, type TestConsole, type Reader } from '../support/console';
 import { openRun } from '../support/store-runs';
 
-let ground: ConsoleGround;
+let app: TestConsole;
 let reader: Reader;
 let path: string;
 let api: string;
 let token: string;
 
 beforeAll(async () => {
-  ground = await openConsole();
-  path = `/console/rooms/${ground.world.roomId}`;
-  api = `/v1/rooms/${ground.world.roomId}`;
-  ({ token } = await ground.hostKey('member', 'Mel'));
-  reader = consoleReader(ground.url);
+  app = await openConsole();
+  path = `/console/rooms/${app.world.roomId}`;
+  api = `/v1/rooms/${app.world.roomId}`;
+  ({ token } = await app.hostKey('member', 'Mel'));
+  reader = consoleReader(app.url);
   await reader.signIn(token);
 });
-afterAll(() => ground.close());
+afterAll(() => app.close());
 
 const HOSTILE = [
   '<script>alert(1)</script>',
@@ -37,7 +37,7 @@ const HOSTILE = [
 const NEVER = /<script>alert|<img src=x|<svg onload|onfocus=alert\(1\) x='"|href="javascript:/;
 
 test('a room shows messages, tasks with their state, memory, agents, endings and suppressed wakes', async () => {
-  const { world } = ground;
+  const { world } = app;
   const run = await openRun(world, { text: 'where do we start?' });
   await closeRun(world.db, run.execution, run.id, { kind: 'failed', code: 'internal' });
   await world.sendTask('scout', 'Count the boxes.');
@@ -66,7 +66,7 @@ test('a room shows messages, tasks with their state, memory, agents, endings and
 });
 
 test('a company sees the exact reason of a suppressed wake of its own agent', async () => {
-  const { world } = ground;
+  const { world } = app;
   await world.db.agent.update({ where: { id: world.scribe.id }, data: { pausedAt: new Date() } });
   await world.post('@scribe and you?');
   await world.db.agent.update({ where: { id: world.scribe.id }, data: { pausedAt: null } });
@@ -75,8 +75,8 @@ test('a company sees the exact reason of a suppressed wake of its own agent', as
 
 test('of another company’s private memory a person sees only the company and the time', async () => {
   await remember('fact', 'Our margin is 12 percent.', 'private');
-  const guest = consoleReader(ground.url);
-  await guest.signIn((await ground.guestKey()).token);
+  const guest = consoleReader(app.url);
+  await guest.signIn((await app.guestKey()).token);
   const guestPage = (await guest.get(path)).html;
   expect(guestPage).not.toContain('margin');
   expect(textOf(guestPage)).toContain('Private entry of Larkspur');
@@ -84,7 +84,7 @@ test('of another company’s private memory a person sees only the company and t
 });
 
 test.each(HOSTILE)('%s is shown as text on every page', async (hostile) => {
-  const { world } = ground;
+  const { world } = app;
   const clean = hostile.replaceAll('@', '');
   await world.post(hostile);
   await world.sendTask('scout', hostile);
@@ -92,8 +92,8 @@ test.each(HOSTILE)('%s is shown as text on every page', async (hostile) => {
   await world.db.room.update({ where: { id: world.roomId }, data: { name: hostile } });
   await world.db.company.update({ where: { id: world.guest.id }, data: { name: hostile } });
   await world.db.agent.update({ where: { id: world.scout.id }, data: { name: hostile } });
-  const { token: named } = await ground.hostKey('member', hostile);
-  const own = consoleReader(ground.url);
+  const { token: named } = await app.hostKey('member', hostile);
+  const own = consoleReader(app.url);
   await own.signIn(named);
   const pages = [
     await own.get(path),
@@ -112,7 +112,7 @@ test.each(HOSTILE)('%s is shown as text on every page', async (hostile) => {
 });
 
 test.each(HOSTILE)('a file called %s is shown as text and served only as a download', async (name) => {
-  const added = await fetch(`${ground.url}${api}/files?name=${encodeURIComponent(`${name}.html`)}`, {
+  const added = await fetch(`${app.url}${api}/files?name=${encodeURIComponent(`${name}.html`)}`, {
     method: 'POST',
     headers: { authorization: `Bearer ${token}`, 'content-type': 'text/html' },
     body: '<script>alert(1)</script>',
@@ -126,7 +126,7 @@ test.each(HOSTILE)('a file called %s is shown as text and served only as a downl
   expect(file.status).toBe(200);
   expect(file.headers.get('content-disposition')).toMatch(/^attachment/);
   expect(file.headers.get('x-content-type-options')).toBe('nosniff');
-  expect((await consoleReader(ground.url).get(`${path}/files/${id}`)).location).toContain('/console/sign-in');
+  expect((await consoleReader(app.url).get(`${path}/files/${id}`)).location).toContain('/console/sign-in');
 });
 
 test('a person searches memory', async () => {
@@ -150,8 +150,8 @@ describe('a message', () => {
     const shown = [...box.matchAll(/<strong>([^<]*)<\/strong>/g)].map(([, name]) => name);
     expect(shown).toEqual(names);
     await reader.submit(preview, `${path}/send`);
-    const { body } = await createClient(ground.url, token).get(`${api}/messages?order=desc&limit=1`);
-    const ids = { Scribe: ground.world.scribe.id, Scout: ground.world.scout.id };
+    const { body } = await createClient(app.url, token).get(`${api}/messages?order=desc&limit=1`);
+    const ids = { Scribe: app.world.scribe.id, Scout: app.world.scout.id };
     expect(body.data[0]).toMatchObject({ text, mentions: names.map((name) => ids[name as keyof typeof ids]).sort() });
     expect(body.data[0].author).toMatchObject({ kind: 'person', name: 'Mel' });
   });
@@ -177,7 +177,7 @@ describe('a message', () => {
   test('keeps its line breaks and spaces', async () => {
     const preview = await reader.submit(await reader.get(path), `${path}/message`, { text: 'one\r\n\r\n  two' });
     await reader.submit(preview, `${path}/send`);
-    const { body } = await createClient(ground.url, token).get(`${api}/messages?order=desc&limit=1`);
+    const { body } = await createClient(app.url, token).get(`${api}/messages?order=desc&limit=1`);
     expect(body.data[0].text).toBe('one\n\n  two');
   });
 
@@ -209,9 +209,9 @@ test('a task is previewed, sent and shown in the room', async () => {
   expect(textOf(preview.html)).toContain('Scout');
   const page = await reader.submit(preview, `${path}/send`);
   expect(page.path).toBe(path);
-  const { body } = await createClient(ground.url, token).get(`${api}/tasks?order=desc&limit=1`);
+  const { body } = await createClient(app.url, token).get(`${api}/tasks?order=desc&limit=1`);
   expect(body.data[0]).toMatchObject({
-    recipient: ground.world.scout.id,
+    recipient: app.world.scout.id,
     goal: 'Weigh the crates.',
     acceptance_criteria: ['in kilos', 'to the gram'],
     priority: 'high',
@@ -229,7 +229,7 @@ test.each([
 });
 
 test('older events are on another page', async () => {
-  for (let i = 0; i < 62; i += 1) await ground.world.post(`note ${i}`);
+  for (let i = 0; i < 62; i += 1) await app.world.post(`note ${i}`);
   const newest = await reader.get(path);
   expect(newest.html).toContain('note 61');
   expect(newest.html).not.toContain('>note 1<');
@@ -248,14 +248,14 @@ test('a person pauses and resumes a room', async () => {
 });
 
 test('pages of another company’s room, tasks, runs and feed are not found', async () => {
-  const company = await ground.world.db.company.create({
-    data: { id: ground.world.host.id.replace(/.{4}$/, '0000'), slug: 'fireweed', name: 'Fireweed' },
+  const company = await app.world.db.company.create({
+    data: { id: app.world.host.id.replace(/.{4}$/, '0000'), slug: 'fireweed', name: 'Fireweed' },
   });
-  const { token: foreign } = await ground.keyOf({ kind: 'person', role: 'admin', name: 'Eve', companyId: company.id });
-  const stranger = consoleReader(ground.url);
+  const { token: foreign } = await app.keyOf({ kind: 'person', role: 'admin', name: 'Eve', companyId: company.id });
+  const stranger = consoleReader(app.url);
   const home = await stranger.signIn(foreign);
   expect(textOf(home.html)).toContain('No rooms yet.');
-  const run = await openRun(ground.world);
+  const run = await openRun(app.world);
   for (const hidden of [
     path,
     `${path}/task`,
@@ -279,17 +279,17 @@ test('pages of another company’s room, tasks, runs and feed are not found', as
 
 test('the news path streams the room’s feed to a session', async () => {
   const aborted = new AbortController();
-  const answer = await fetch(`${ground.url}${path}/news?after=${await lastSeq()}`, {
+  const answer = await fetch(`${app.url}${path}/news?after=${await lastSeq()}`, {
     headers: { cookie: reader.cookie ?? '', accept: 'text/event-stream' },
     signal: aborted.signal,
   });
   expect([answer.status, answer.headers.get('content-type')]).toEqual([200, 'text/event-stream; charset=utf-8']);
-  await ground.world.post('fresh news');
+  await app.world.post('fresh news');
   const stream = (answer.body as ReadableStream<Uint8Array>).getReader();
   let received = '';
   while (!received.includes('fresh news')) received += Buffer.from((await stream.read()).value ?? []).toString();
   aborted.abort();
-  expect((await fetch(`${ground.url}${path}/news`, { redirect: 'manual' })).status).toBe(303);
+  expect((await fetch(`${app.url}${path}/news`, { redirect: 'manual' })).status).toBe(303);
 });
 
 test('a page over the rate limit shows when to try again', async () => {
@@ -304,7 +304,7 @@ test('a page over the rate limit shows when to try again', async () => {
 });
 
 async function lastSeq(): Promise<number> {
-  const room = await ground.world.db.room.findUniqueOrThrow({ where: { id: ground.world.roomId } });
+  const room = await app.world.db.room.findUniqueOrThrow({ where: { id: app.world.roomId } });
   return Number(room.lastSeq);
 }
 
@@ -314,7 +314,7 @@ async function remember(
   visibility: 'shared' | 'private',
   tags: string[] = [],
 ): Promise<void> {
-  const { world } = ground;
+  const { world } = app;
   await world.db.transaction(async (tx) => {
     await lockRoomForWrite(tx, world.roomId, world.host.id);
     const draft = new RoomDraft(world.roomId);

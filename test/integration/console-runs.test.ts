@@ -2,25 +2,25 @@
 
 import { closeRun } from '../../prisma/store/runs/fence';
 import { parseMicros } from '../../workflows/policy/prices';
-import { consoleReader, openConsole, textOf, type ConsoleGround, type Reader } from '../support/console';
+import { consoleReader, openConsole, textOf, type TestConsole, type Reader } from '../support/console';
 import { heldOf, heldRun } from '../support/holds';
 import { openRun, repliedRun } from '../support/store-runs';
 
 const UI = { url: 'http://127.0.0.1:8233/', namespace: 'rooms of ours' };
-let ground: ConsoleGround;
+let app: TestConsole;
 let reader: Reader;
 
 beforeAll(async () => {
   const price = { inputMicros: parseMicros('2.5') ?? 0n, outputMicros: parseMicros('10') ?? 0n, currency: 'USD' };
-  ground = await openConsole({ temporalUi: UI, prices: new Map([['test-model', price]]) });
-  reader = consoleReader(ground.url);
-  await reader.signIn((await ground.hostKey('admin', 'Ada')).token);
+  app = await openConsole({ temporalUi: UI, prices: new Map([['test-model', price]]) });
+  reader = consoleReader(app.url);
+  await reader.signIn((await app.hostKey('admin', 'Ada')).token);
 });
-afterAll(() => ground.close());
+afterAll(() => app.close());
 
 test('a run is shown as a chart of lanes and as a table', async () => {
-  const run = await openRun(ground.world);
-  await closeRun(ground.world.db, run.execution, run.id, { kind: 'failed', code: 'internal' });
+  const run = await openRun(app.world);
+  await closeRun(app.world.db, run.execution, run.id, { kind: 'failed', code: 'internal' });
   const { html } = await reader.get(`/console/runs/${run.id}`);
   expect(html).toMatch(/<svg class="picture" viewBox="[^"]+" role="img" aria-label="The run in 5 lanes\./);
   const text = textOf(html);
@@ -38,17 +38,17 @@ test('a run is shown as a chart of lanes and as a table', async () => {
 });
 
 test('the timeline shows a held action and the person who decided it', async () => {
-  const run = await heldRun(ground.world, { task_send: 'hold' });
+  const run = await heldRun(app.world, { task_send: 'hold' });
   const path = `/console/runs/${run.id}`;
-  expect(textOf((await reader.get(path)).html)).toContain('task_send:1 is held until a person decides');
-  const held = (await heldOf(ground.world, run.id)).get('task_send:1');
+  expect(textOf((await reader.get(path)).html)).toContain('task_send:1 is held until somebody says yes');
+  const held = (await heldOf(app.world, run.id)).get('task_send:1');
   const confirm = `/console/held-actions/${held?.id}`;
   await reader.submit(await reader.get(`${confirm}/decline`), `${confirm}/decision`);
   expect(textOf((await reader.get(path)).html)).toContain('task_send:1 is declined by Ada');
 });
 
 test('a run links to its workflow in the Temporal Web UI, if its address is configured', async () => {
-  const run = await openRun(ground.world);
+  const run = await openRun(app.world);
   const { html } = await reader.get(`/console/runs/${run.id}`);
   const workflow = encodeURIComponent(run.execution.workflowId);
   const link = `http://127.0.0.1:8233/namespaces/rooms%20of%20ours/workflows/${workflow}/${run.execution.temporalRunId}/history`;
@@ -62,10 +62,10 @@ test('a run links to its workflow in the Temporal Web UI, if its address is conf
 });
 
 test('of another company’s run a person sees the ending and no timeline', async () => {
-  const run = await openRun(ground.world);
-  await closeRun(ground.world.db, run.execution, run.id, { kind: 'failed', code: 'internal' });
-  const guest = consoleReader(ground.url);
-  await guest.signIn((await ground.guestKey()).token);
+  const run = await openRun(app.world);
+  await closeRun(app.world.db, run.execution, run.id, { kind: 'failed', code: 'internal' });
+  const guest = consoleReader(app.url);
+  await guest.signIn((await app.guestKey()).token);
   const page = await guest.get(`/console/runs/${run.id}`);
   const text = textOf(page.html);
   expect(page.status).toBe(200);
@@ -76,11 +76,11 @@ test('of another company’s run a person sees the ending and no timeline', asyn
 });
 
 test('the cancel page shows the effect, and only its form cancels', async () => {
-  const run = await openRun(ground.world);
+  const run = await openRun(app.world);
   const path = `/console/runs/${run.id}`;
   const confirm = await reader.get(`${path}/cancel`);
   expect(textOf(confirm.html)).toContain('Completed steps are kept.');
-  const stateOf = async () => (await ground.world.db.run.findUniqueOrThrow({ where: { id: run.id } })).state;
+  const stateOf = async () => (await app.world.db.run.findUniqueOrThrow({ where: { id: run.id } })).state;
   expect(await stateOf()).toBe('open');
   const page = await reader.submit(confirm, `${path}/cancel`, { reason: '<b>no</b> longer needed' });
   expect([page.path, await stateOf()]).toEqual([path, 'closed']);
@@ -89,15 +89,15 @@ test('the cancel page shows the effect, and only its form cancels', async () => 
 });
 
 test('a member cancels and asks again as an admin does; asking again posts a message in the member’s name', async () => {
-  const member = consoleReader(ground.url);
-  await member.signIn((await ground.hostKey('member', 'Mel')).token);
-  const run = await openRun(ground.world, { text: 'count them' });
+  const member = consoleReader(app.url);
+  await member.signIn((await app.hostKey('member', 'Mel')).token);
+  const run = await openRun(app.world, { text: 'count them' });
   const path = `/console/runs/${run.id}`;
   const cancelled = await member.submit(await member.get(`${path}/cancel`), `${path}/cancel`);
   expect(textOf(cancelled.html)).toContain('cancelled');
   const again = await member.submit(cancelled, `${path}/ask-again`);
-  expect(again.path).toBe(`/console/rooms/${ground.world.roomId}`);
-  const newest = await ground.world.db.message.findFirstOrThrow({ orderBy: { seq: 'desc' } });
+  expect(again.path).toBe(`/console/rooms/${app.world.roomId}`);
+  const newest = await app.world.db.message.findFirstOrThrow({ orderBy: { seq: 'desc' } });
   expect([newest.authorName, newest.refersTo]).toEqual(['Mel', run.messageId]);
   expect(newest.id).not.toBe(run.messageId);
 });

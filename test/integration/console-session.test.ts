@@ -2,20 +2,20 @@
 
 import { createSecretBox } from '../../workflows/policy/secret-box';
 import { ensureOperatorKey, revokeKey, type KeyToCreate } from '../../prisma/store/access/keys';
-import { consoleReader, fieldsOf, openConsole, textOf, type ConsoleGround } from '../support/console';
+import { consoleReader, fieldsOf, openConsole, textOf, type TestConsole } from '../support/console';
 
-let ground: ConsoleGround;
-const room = () => `/console/rooms/${ground.world.roomId}`;
+let app: TestConsole;
+const room = () => `/console/rooms/${app.world.roomId}`;
 
 beforeAll(async () => {
-  ground = await openConsole();
+  app = await openConsole();
 });
-afterAll(() => ground.close());
+afterAll(() => app.close());
 afterEach(() => void jest.useRealTimers());
 
 async function signedIn() {
-  const key = await ground.hostKey('admin', 'Ada');
-  const reader = consoleReader(ground.url);
+  const key = await app.hostKey('admin', 'Ada');
+  const reader = consoleReader(app.url);
   const page = await reader.signIn(key.token);
   return { key, reader, page };
 }
@@ -28,8 +28,8 @@ test('a person signs in with a key and sees the rooms of the company', async () 
 });
 
 test('the cookie is HttpOnly, contains no readable key, and is Secure behind TLS', async () => {
-  const key = await ground.hostKey();
-  const reader = consoleReader(ground.url);
+  const key = await app.hostKey();
+  const reader = consoleReader(app.url);
   const form = await reader.get('/console/sign-in');
   const fields = { ...fieldsOf(form.html, '/console/sign-in'), key: key.token };
   const plain = await reader.post('/console/sign-in', fields);
@@ -39,17 +39,17 @@ test('the cookie is HttpOnly, contains no readable key, and is Secure behind TLS
   expect(cookieValue).not.toContain(key.token);
   expect(Buffer.from(cookieValue.split('.').at(-1) ?? '', 'base64url').toString('latin1')).not.toContain(key.token);
 
-  const proxied = consoleReader(ground.url);
+  const proxied = consoleReader(app.url);
   const again = await proxied.get('/console/sign-in');
   const secure = await proxied.post(
     '/console/sign-in',
     { ...fieldsOf(again.html, '/console/sign-in'), key: key.token },
-    { origin: ground.url, 'x-forwarded-proto': 'https' },
+    { origin: app.url, 'x-forwarded-proto': 'https' },
   );
   expect(secure.headers.get('set-cookie')).toContain('; Secure');
 });
 
-test.each<[string, (g: ConsoleGround) => KeyToCreate, RegExp]>([
+test.each<[string, (g: TestConsole) => KeyToCreate, RegExp]>([
   ['service', ({ world }) => ({ kind: 'service', name: 'CI', companyId: world.host.id }), /key of a service.*people/],
   [
     'agent',
@@ -57,8 +57,8 @@ test.each<[string, (g: ConsoleGround) => KeyToCreate, RegExp]>([
     /key of an agent.*people/,
   ],
 ])("a %s's key is refused with a reason", async (_, make, why) => {
-  const { token } = await ground.keyOf(make(ground));
-  const page = await consoleReader(ground.url).signIn(token);
+  const { token } = await app.keyOf(make(app));
+  const page = await consoleReader(app.url).signIn(token);
   expect(page.status).toBe(403);
   expect(textOf(page.html)).toMatch(why);
   expect(page.html).not.toContain(token);
@@ -66,30 +66,30 @@ test.each<[string, (g: ConsoleGround) => KeyToCreate, RegExp]>([
 
 test("the operator's key, an unknown key and an empty key are refused", async () => {
   const operator = 'operator-key-of-this-test-only-0123456789';
-  await ensureOperatorKey(ground.world.db, operator);
+  await ensureOperatorKey(app.world.db, operator);
   for (const [key, why] of [
     [operator, "the operator's key"],
     ['dr_person_unknown', 'unknown'],
     ['', 'unknown'],
     ['käse', 'unknown'],
   ] as const) {
-    const page = await consoleReader(ground.url).signIn(key);
+    const page = await consoleReader(app.url).signIn(key);
     expect([page.status, textOf(page.html).includes(why)]).toEqual([403, true]);
   }
 });
 
 test("a person of a suspended company can't sign in", async () => {
-  const { token } = await ground.guestKey();
-  await ground.world.db.company.update({ where: { id: ground.world.guest.id }, data: { suspendedAt: new Date() } });
-  const page = await consoleReader(ground.url).signIn(token);
+  const { token } = await app.guestKey();
+  await app.world.db.company.update({ where: { id: app.world.guest.id }, data: { suspendedAt: new Date() } });
+  const page = await consoleReader(app.url).signIn(token);
   expect(textOf(page.html)).toContain('suspended your company');
-  await ground.world.db.company.update({ where: { id: ground.world.guest.id }, data: { suspendedAt: null } });
+  await app.world.db.company.update({ where: { id: app.world.guest.id }, data: { suspendedAt: null } });
 });
 
 test('a session ends when its key is revoked', async () => {
   const { key, reader } = await signedIn();
   await signedIn();
-  await ground.world.db.transaction((tx) => revokeKey(tx, ground.world.host.id, key.id));
+  await app.world.db.transaction((tx) => revokeKey(tx, app.world.host.id, key.id));
   const page = await reader.open('/console/rooms');
   expect(page.path).toBe('/console/sign-in?to=%2Fconsole%2Frooms&ended=1');
   expect(textOf(page.html)).toContain('your key is no longer valid');
@@ -112,14 +112,14 @@ test('a session ends after twelve hours, not earlier', async () => {
 test('a changed cookie, or one sealed for another use, is refused', async () => {
   const { reader } = await signedIn();
   const cookie = reader.cookie ?? '';
-  const { key } = { key: await ground.hostKey() };
+  const { key } = { key: await app.hostKey() };
   const foreign = createSecretBox([{ id: 'test', key: Buffer.alloc(32, 7) }]);
   const text = JSON.stringify({ key: key.token, csrf: 'x', until: Date.now() + 1e6 });
   const name = cookie.split('=')[0] ?? '';
   for (const forged of [
     cookie.slice(0, -4),
     `${name}=${foreign.seal(text, 'console session')}`,
-    `${name}=${ground.world.secretBox.seal(text, 'another use')}`,
+    `${name}=${app.world.secretBox.seal(text, 'another use')}`,
     `${name}=x`,
   ]) {
     reader.cookie = forged;
@@ -135,13 +135,13 @@ test('sign-out ends the session', async () => {
 });
 
 test('sign-in returns to the requested page, and never to another site', async () => {
-  const { token } = await ground.hostKey();
-  const reader = consoleReader(ground.url);
+  const { token } = await app.hostKey();
+  const reader = consoleReader(app.url);
   const asked = await reader.open(`${room()}?q=plan`);
   const back = await reader.submit(asked, '/console/sign-in', { key: token });
   expect(back.path).toBe(`${room()}?q=plan`);
   for (const to of ['https://elsewhere.example/', '//elsewhere.example', '/v1/rooms', '/console/\\elsewhere']) {
-    const other = consoleReader(ground.url);
+    const other = consoleReader(app.url);
     const form = await other.get(`/console/sign-in?to=${encodeURIComponent(to)}`);
     expect((await other.submit(form, '/console/sign-in', { key: token, to })).path).toBe('/console/rooms');
   }
@@ -162,11 +162,11 @@ describe('forms of other sites have no effect', () => {
     const { csrf = '' } = fieldsOf(page.html, '/console/sign-out');
     const other = await signedIn();
     const foreign = fieldsOf(other.page.html, '/console/sign-out')['csrf'] ?? '';
-    const before = await ground.world.db.room.findUniqueOrThrow({ where: { id: ground.world.roomId } });
+    const before = await app.world.db.room.findUniqueOrThrow({ where: { id: app.world.roomId } });
     const tries: [Record<string, string>, Record<string, string>][] = [
-      [{}, { origin: ground.url }],
-      [{ csrf: foreign }, { origin: ground.url }],
-      [{ csrf: `${csrf}x` }, { origin: ground.url }],
+      [{}, { origin: app.url }],
+      [{ csrf: foreign }, { origin: app.url }],
+      [{ csrf: `${csrf}x` }, { origin: app.url }],
       [{ csrf }, { origin: 'https://elsewhere.example' }],
       [{ csrf }, { origin: 'null' }],
       [{ csrf }, {}],
@@ -178,13 +178,13 @@ describe('forms of other sites have no effect', () => {
         true,
       ]);
     }
-    const after = await ground.world.db.room.findUniqueOrThrow({ where: { id: ground.world.roomId } });
+    const after = await app.world.db.room.findUniqueOrThrow({ where: { id: app.world.roomId } });
     expect([after.lastSeq, after.pausedAt]).toEqual([before.lastSeq, before.pausedAt]);
   });
 
   test('a form of another site cannot sign a person in or out', async () => {
-    const { token } = await ground.hostKey();
-    const stranger = consoleReader(ground.url);
+    const { token } = await app.hostKey();
+    const stranger = consoleReader(app.url);
     expect((await stranger.post('/console/sign-in', { key: token })).status).toBe(403);
     const form = await stranger.get('/console/sign-in');
     const fields = { ...fieldsOf(form.html, '/console/sign-in'), key: token };
@@ -198,9 +198,9 @@ describe('forms of other sites have no effect', () => {
   test('a JSON body is not read as a form', async () => {
     const { reader, page } = await signedIn();
     const { csrf = '' } = fieldsOf(page.html, '/console/sign-out');
-    const answer = await fetch(`${ground.url}${room()}/send`, {
+    const answer = await fetch(`${app.url}${room()}/send`, {
       method: 'POST',
-      headers: { cookie: reader.cookie ?? '', origin: ground.url, 'content-type': 'application/json' },
+      headers: { cookie: reader.cookie ?? '', origin: app.url, 'content-type': 'application/json' },
       body: JSON.stringify({ csrf, type: 'message', text: 'forged' }),
     });
     expect(answer.status).toBe(403);
@@ -233,8 +233,8 @@ test('every page, error page and asset has the strict security policy', async ()
 test('the log of a sign-in holds no key and no cookie', async () => {
   const { key, reader } = await signedIn();
   await reader.get(room());
-  expect(ground.logged()).not.toContain(key.token);
-  expect(ground.logged()).not.toContain((reader.cookie ?? '').split('=')[1]);
+  expect(app.logged()).not.toContain(key.token);
+  expect(app.logged()).not.toContain((reader.cookie ?? '').split('=')[1]);
 });
 
 test('an unknown path shows an error page with a link to the rooms', async () => {

@@ -1,4 +1,4 @@
-// A tiny crash lab on the servers of the test run: the gap between an effect and its record, in the three ways that have one.
+// A small crash lab on the servers of the test run: kills between an effect and its record or acknowledgement, in ways 3 to 5.
 
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -7,7 +7,7 @@ import { Client, Connection } from '@temporalio/client';
 import { runLab, type LabResult } from '../../bench/crash-lab/lab';
 import { actedTwice, isFinished, type Observation } from '../../bench/crash-lab/observation';
 import { timesOf } from '../../bench/crash-lab/settings';
-import { brokenExpectations } from '../../bench/crash-lab/summary';
+import { findBrokenExpectations } from '../../bench/crash-lab/summary';
 import type { Way } from '../../bench/crash-lab/ways';
 import { createTestDatabase } from '../support/database';
 import { temporalAddress } from '../support/run-waits';
@@ -41,7 +41,7 @@ beforeAll(async () => {
     await model.stop();
     await rm(scratch, { recursive: true, force: true });
   }
-  // Half a minute on two quiet cores.
+  // Takes half a minute on two idle cores.
 });
 
 function of(way: Way): readonly Observation[] {
@@ -51,7 +51,7 @@ function of(way: Way): readonly Observation[] {
   return observed;
 }
 
-test('a record written after the effect: a kill between the two makes it act twice', () => {
+test('a record after the effect: a kill between the two causes a double effect', () => {
   expect(
     of('record')
       .filter(actedTwice)
@@ -60,17 +60,19 @@ test('a record written after the effect: a kill between the two makes it act twi
   ).toEqual([...POINTS].sort());
 });
 
-test('claim first, on_crash stop: nothing twice; what was not reached is left, and a new message makes it good', () => {
+test('claim first, on_crash stop: no double effect; later steps are lost, and a new message completes them', () => {
   const observed = of('stop');
   expect([...observed, ...lab.discarded].filter((each) => each.way === 'stop' && actedTwice(each))).toEqual([]);
-  const left = observed.filter((each) => !isFinished(each));
-  expect(left.map((each) => [each.point, each.ending, each.lostSteps, each.next?.madeGood]).sort()).toEqual([
-    ['memory:between', 'partial', 1, true],
-    ['post:between', 'partial', 2, true],
-  ]);
+  const unfinished = observed.filter((each) => !isFinished(each));
+  expect(unfinished.map((each) => [each.point, each.ending, each.lostSteps, each.next?.completedLater]).sort()).toEqual(
+    [
+      ['memory:between', 'partial', 1, true],
+      ['post:between', 'partial', 2, true],
+    ],
+  );
 });
 
-test('claim first, on_crash resume: nothing twice, and everything is done', () => {
+test('claim first, on_crash resume: no double effect, and every step is done', () => {
   const observed = of('resume');
   expect([...observed, ...lab.discarded].filter((each) => each.way === 'resume' && actedTwice(each))).toEqual([]);
   expect(observed.map((each) => [each.posts, each.memory, each.tasks, each.ending])).toEqual(
@@ -78,16 +80,16 @@ test('claim first, on_crash resume: nothing twice, and everything is done', () =
   );
 });
 
-test('the lab says so when it proves nothing, and when a claimed run acted twice', () => {
-  expect(brokenExpectations(lab)).toEqual([]);
+test('the lab reports when it proves nothing and when a claimed run acted twice', () => {
+  expect(findBrokenExpectations(lab)).toEqual([]);
   const changed = (way: Way, posts: number): LabResult => ({
     ...lab,
     observations: lab.observations.map((each) => (each.way === way ? { ...each, posts, memory: 1, tasks: 1 } : each)),
   });
-  // Jobs that were done again may have shown the gap too.
+  // Repeated jobs may have shown the gap too.
   const withoutGap = { ...changed('record', 1), discarded: [] };
-  expect(brokenExpectations(withoutGap)).toEqual([expect.stringContaining('the lab proves nothing')]);
+  expect(findBrokenExpectations(withoutGap)).toEqual([expect.stringContaining('the lab proves nothing')]);
   for (const way of ['stop', 'resume'] as const) {
-    expect(brokenExpectations(changed(way, 2))).toHaveLength(POINTS.length);
+    expect(findBrokenExpectations(changed(way, 2))).toHaveLength(POINTS.length);
   }
 });

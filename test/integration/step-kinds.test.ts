@@ -1,7 +1,6 @@
 // Each kind of step in a real database: the columns and constraints that list the kinds, and the redaction of its texts.
 
-import type { Db } from '../../prisma/store/db/transaction';
-import { inTransaction } from '../../prisma/store/db/transaction';
+import type { Database } from '../../prisma/store/db/database';
 import { redact } from '../../prisma/store/lifecycle/redaction';
 import { decideHeldAction } from '../../prisma/store/runs/held-actions/decide';
 import { STEP_KINDS, type StepKind } from '../../workflows/contract';
@@ -40,7 +39,7 @@ test('a roster row has a column for the right to each kind, and each is constrai
 });
 
 /** The tables that hold the text, in any column. */
-async function tablesWith(db: Db, text: string): Promise<string[]> {
+async function tablesWith(db: Database, text: string): Promise<string[]> {
   const tables = await db.$queryRaw<{ name: string }[]>`
     SELECT table_name AS name FROM information_schema.tables
     WHERE table_schema = 'public' AND table_type = 'BASE TABLE' ORDER BY 1`;
@@ -86,7 +85,7 @@ describe.each(STEP_KINDS)('a redaction of what a %s step wrote', (kind) => {
     expect(await tablesWith(world.db, DECLARED_TEXT)).toContain('runs');
 
     const subject = await subjectOf(run);
-    await inTransaction(world.db, (tx) => redact(tx, world.roomId, world.host.person, subject));
+    await world.db.transaction((tx) => redact(tx, world.roomId, world.host.person, subject));
     expect(await tablesWith(world.db, DECLARED_TEXT)).toEqual([]);
     const { reply } = await world.db.run.findUniqueOrThrow({ where: { id: run.id } });
     expect(Object.keys(reply as object)).toEqual(expect.arrayContaining(Object.keys(DECLARED_BY_KIND[kind])));
@@ -99,7 +98,7 @@ describe.each(STEP_KINDS)('a redaction of what a %s step wrote', (kind) => {
     const actions = [...(await heldOf(world, run.id)).values()];
     const { id: keyId, name, companyId } = world.host.person;
     for (const { id, sha256: hash } of actions) {
-      await inTransaction(world.db, (tx) =>
+      await world.db.transaction((tx) =>
         decideHeldAction(tx, { keyId, name, companyId }, id, { decision: 'approve', hash }),
       );
     }

@@ -4,7 +4,7 @@ import { deliverWakes } from '../../prisma/store/runs/wakes';
 import { claimMessage } from '../../prisma/store/runs/claims';
 import { closeRun } from '../../prisma/store/runs/fence';
 import { createClient } from './api';
-import type { ConsoleGround } from './console';
+import type { TestConsole } from './console';
 import { heldOf, heldRun } from './holds';
 import { LIMITS, newExecution, openRun } from './store-runs';
 
@@ -14,16 +14,16 @@ export interface Story {
 }
 
 /** Fills the world's room and returns the path of every page that shows a part of it. */
-export async function createConsoleStory(ground: ConsoleGround): Promise<Story> {
-  const { world } = ground;
-  const { token } = await ground.hostKey('admin', 'Ada');
-  const client = createClient(ground.url, token);
+export async function createConsoleStory(app: TestConsole): Promise<Story> {
+  const { world } = app;
+  const { token } = await app.hostKey('admin', 'Ada');
+  const client = createClient(app.url, token);
   const room = `/v1/rooms/${world.roomId}`;
   await client.post(`${room}/events`, { type: 'message', text: 'The launch is on Friday. Who counts the crates?' });
   await client.post(`${room}/events`, {
     type: 'memory',
     category: 'decision',
-    content: 'We ship on Friday, whatever the weather.',
+    content: 'We ship on Friday in any weather.',
     tags: ['launch'],
   });
   await client.post(`${room}/events`, {

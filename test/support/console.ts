@@ -7,7 +7,8 @@ import type { ApiDeps } from '../../api/app';
 import { serveApi } from './api';
 import { createWorld, type World } from './world';
 
-export interface ConsoleGround {
+/** A served console with its world. */
+export interface TestConsole {
   readonly world: World;
   readonly url: string;
   readonly logged: () => string;
@@ -20,7 +21,7 @@ export interface ConsoleGround {
 }
 
 /** A room of two companies, with the API and its console. */
-export async function openConsole(deps: Partial<ApiDeps> = {}): Promise<ConsoleGround> {
+export async function openConsole(deps: Partial<ApiDeps> = {}): Promise<TestConsole> {
   const world = await createWorld({ modelUrl: 'http://127.0.0.1:9/v1' });
   const lines: string[] = [];
   const streams = createStreams({ db: world.db, databaseUrl: world.url }, STREAM_SETTINGS);

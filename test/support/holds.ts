@@ -55,7 +55,13 @@ export async function holdStates(world: World, runId: string): Promise<Record<st
 }
 
 /** Sends a decision about a step of a run, as the person whose key it is, with the hash that the inbox shows. */
-export async function decide(world: World, by: KeyClient, runId: string, step: string, decision: 'approve' | 'decline') {
+export async function decide(
+  world: World,
+  by: KeyClient,
+  runId: string,
+  step: string,
+  decision: 'approve' | 'decline',
+) {
   const action = (await heldOf(world, runId)).get(step);
   if (!action) throw new Error(`the run holds no ${step}`);
   return by.post(`/v1/held-actions/${action.id}/decision`, { decision, hash: action.sha256 });

@@ -18,20 +18,20 @@ const PICTURES = [
 test('the console, as the README shows it', async () => {
   const path = findChromium();
   if (path === null) throw new Error('no Chromium on this machine: CHROMIUM_PATH names one');
-  const ground = await openConsole();
-  const story = await createConsoleStory(ground);
+  const app = await openConsole();
+  const story = await createConsoleStory(app);
   const browser = await launchChromium(path);
   for (const { name, ...look } of PICTURES) {
     const context = await browser.newContext({ ...look, timezoneId: 'UTC', locale: 'en-GB' });
     const page = await context.newPage();
-    await page.goto(`${ground.url}/console`);
+    await page.goto(`${app.url}/console`);
     await page.getByLabel('Your key').fill(story.token);
     await page.getByRole('button', { name: 'Sign in' }).click();
     await page.waitForURL('**/console/rooms');
-    await page.goto(ground.url + story.pages[name]);
+    await page.goto(app.url + story.pages[name]);
     await page.screenshot({ path: join(FOLDER, `${name}.png`) });
     await context.close();
   }
   await browser.close();
-  await ground.close();
+  await app.close();
 });

@@ -212,7 +212,7 @@ async function cancelPage({ api, id, user, once }: Visit): Promise<Page> {
         <Once name={once} />
         <div class="box waiting" id="effect">
           {run.state === 'open'
-            ? 'Completed steps are kept. Later steps are not executed, and actions waiting for approval are superseded. Everyone in the room sees that the run was cancelled; only your company sees by whom and why.'
+            ? 'Completed steps are kept. Later steps are not executed, and actions waiting for approval are superseded. Everyone in the room sees that the run was cancelled; only your company sees the person and the reason.'
             : `The run has already ended (${run.ending ?? 'closed'}). Cancelling changes nothing.`}
         </div>
         <label for="reason">Reason (optional)</label>

@@ -1,5 +1,5 @@
-// The ground that everything is measured on: one PostgreSQL and one Temporal server, both as `npm start` starts them, and a
-// scripted model that answers at once. Stopped in reverse order, whatever happened.
+// The servers of the bench: one PostgreSQL and one Temporal server, started as `npm start` does, and a scripted model that
+// answers without delay. All are stopped in reverse order, also after an error.
 
 import { randomBytes } from 'node:crypto';
 import { chmod, mkdtemp, rm } from 'node:fs/promises';
@@ -16,43 +16,43 @@ import { startScriptedModel, type ScriptedModel } from '../test/support/scripted
 import { startProcess, type BenchProcess } from './processes';
 import { CLI_CACHE } from '../worker/local/project-root';
 
-/** Migrated once. */
+/** The migrated database from which the others are copied. */
 const TEMPLATE = 'bench_template';
 
-/** Each kind of process has a role of its own, by which Postgres counts its statements. */
+/** Each kind of process has its own role, so that Postgres counts its statements separately. */
 export const ROLES = ['bench_worker', 'bench_api'] as const;
 export type Role = (typeof ROLES)[number];
 
-export interface Ground {
-  /** Of the bench's own, empty, and gone at the end. */
+export interface BenchEnvironment {
+  /** An empty folder of the bench, removed at the end. */
   readonly folder: string;
   readonly temporal: { readonly pid: number; readonly address: string; readonly client: Client };
   readonly postgresPid: number;
   readonly model: ScriptedModel;
   readonly masterKeys: string;
-  /** A migrated database of that name, made now. */
+  /** Creates a migrated database with this name. */
   createDatabase(name: string): Promise<void>;
   urlOf(database: string, role?: Role): string;
-  /** A connection of the bench's own, closed at the end. */
+  /** Opens a connection for the bench, closed at the end. */
   connect(database: string): Promise<pg.Client>;
-  /** A process that finds Postgres and Temporal in its environment, stopped at the end. */
+  /** Starts a process with the addresses of Postgres and Temporal in its environment; it is stopped at the end. */
   start(name: string, main: string, env: Record<string, string>): Promise<BenchProcess>;
-  /** Leaves a task for the end; tasks run in reverse order. */
+  /** Adds a task for the end. Tasks run in reverse order. */
   atEnd(task: () => Promise<void>): void;
   /** Idempotent. */
   stop(): Promise<void>;
 }
 
-export interface GroundOptions {
+export interface EnvironmentOptions {
   readonly log: (line: string) => void;
-  /** Something ended that nobody stopped: nothing measured from here on is worth anything. */
+  /** Called when a server ended unexpectedly. Later measurements are invalid. */
   readonly onBroken: (reason: string) => void;
-  /** Aborted: what is half started is given up. */
+  /** On abort, servers that are still starting are given up. */
   readonly signal: AbortSignal;
 }
 
-/** Starts the ground. Stops what it started when a part fails. */
-export async function startGround(options: GroundOptions): Promise<Ground> {
+/** Starts all servers. If one fails, stops the others. */
+export async function startEnvironment(options: EnvironmentOptions): Promise<BenchEnvironment> {
   const undo: (() => Promise<void>)[] = [];
   let stopping: Promise<void> | undefined;
   const stop = (): Promise<void> =>
@@ -70,17 +70,17 @@ export async function startGround(options: GroundOptions): Promise<Ground> {
 }
 
 async function start(
-  { log, onBroken, signal }: GroundOptions,
+  { log, onBroken, signal }: EnvironmentOptions,
   undo: (() => Promise<void>)[],
   stop: () => Promise<void>,
   isStopping: () => boolean,
-): Promise<Ground> {
+): Promise<BenchEnvironment> {
   const broken = (reason: string): void => {
     if (!isStopping()) onBroken(reason);
   };
   const scratch = await mkdtemp(join(tmpdir(), 'durable-room-bench-'));
   undo.push(() => rm(scratch, { recursive: true, force: true }));
-  // PostgreSQL refuses to run as root, and its own user has to pass through here.
+  // PostgreSQL refuses to run as root, and its own user needs access to this folder.
   await chmod(scratch, 0o711);
   const folder = await openDataFolder(join(scratch, 'data'));
   undo.push(() => folder.release());
@@ -92,7 +92,7 @@ async function start(
   } finally {
     await first.stop();
   }
-  // Once more: the library that counts statements is loaded at a server's start only.
+  // Start again: the library that counts statements is loaded only at the start of the server.
   const postgres = await startEmbeddedPostgres(postgresOptions);
   undo.push(() => postgres.stop());
   const cli = await findTemporalCli({
@@ -130,7 +130,7 @@ async function start(
   };
   const admin = await connect('postgres');
   for (const role of ROLES) await admin.query(`CREATE ROLE ${role} LOGIN SUPERUSER PASSWORD '${password}'`);
-  // A database that others are copied from may have no session of anybody's.
+  // Postgres cannot copy a database that has open sessions.
   let template: Promise<void> | undefined;
   const makeTemplate = async (): Promise<void> => {
     await admin.query(`CREATE DATABASE ${TEMPLATE} TEMPLATE template0`);
@@ -155,7 +155,7 @@ async function start(
     urlOf,
     connect,
     start: async (name, main, env) => {
-      if (signal.aborted) throw new Error('given up');
+      if (signal.aborted) throw new Error('the bench was aborted');
       const base = {
         ...(process.env['PATH'] === undefined ? {} : { PATH: process.env['PATH'] }),
         TEMPORAL_ADDRESS: temporal.address,
@@ -164,7 +164,7 @@ async function start(
         LOG_LEVEL: 'warn',
       };
       const starting = startProcess(name, main, { ...base, ...env }, broken);
-      // Left before it is ready: what is interrupted meanwhile stops it too.
+      // Registered before the process is ready, so that an interruption stops it too.
       undo.push(async () => (await starting.catch(() => null))?.stop());
       return starting;
     },
