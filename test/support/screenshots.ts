@@ -1,4 +1,4 @@
-// Takes the pictures in docs/console.md: `npm run screenshots`. Needs a Chromium, and tests nothing.
+// Takes the README's pictures of the console: `npm run screenshots`. Needs a Chromium, and is no test of anything.
 
 import { join } from 'node:path';
 import { findChromium, launchChromium } from './chromium';
@@ -15,7 +15,7 @@ const PICTURES = [
   { name: 'usage', colorScheme: 'dark', viewport: { width: 1000, height: 800 } },
 ] as const;
 
-test('the pictures of the console in docs/console.md', async () => {
+test('the console, as the README shows it', async () => {
   const path = findChromium();
   if (path === null) throw new Error('no Chromium on this machine: CHROMIUM_PATH names one');
   const ground = await openConsole();
