@@ -1,4 +1,4 @@
-// The import table of ARCHITECTURE.md says what lint enforces: for each cell a probe file is linted with .oxlintrc.json.
+// Compares the import table of ARCHITECTURE.md with lint: for each cell a probe file is linted with .oxlintrc.json.
 
 import { execFileSync } from 'node:child_process';
 import { copyFileSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { readProjectFile, ROOT } from '../support/documents';
 
-/** A folder whose files stand for each row. */
+/** The folder of the probe files of each row. */
 const ROWS: Readonly<Record<string, string>> = {
   workflows: 'workflows',
   activities: 'activities',
@@ -15,7 +15,7 @@ const ROWS: Readonly<Record<string, string>> = {
   worker: 'worker',
 };
 
-/** A module for each column. */
+/** The modules that the probe files of each column import. */
 const COLUMNS: Readonly<Record<string, readonly string[]>> = {
   'workflow code': ['workflows/agent-run', 'workflows/proxies', 'workflows/index'],
   'contract, messages, policy': ['workflows/contract', 'workflows/messages', 'workflows/policy/steps'],
