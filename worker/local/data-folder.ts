@@ -27,7 +27,7 @@ export interface DataFolder {
   release(): Promise<void>;
 }
 
-/** Creates the folder if it is missing, and locks it for this process. Throws if it is in use, foreign, or of another layout. */
+/** Creates the folder if missing, and locks it for this process. Throws if it is in use, foreign, or of another layout. */
 export async function openDataFolder(path: string): Promise<DataFolder> {
   try {
     return await open(resolve(path));

@@ -79,7 +79,7 @@ async function makeCluster(options: ClusterOptions): Promise<void> {
       ],
       { cwd: draft, ...user, ...(process.platform === 'win32' ? {} : { env: POSTGRES_ENVIRONMENT }) },
     );
-    // Replaces an empty folder of that name, which a person created; with any other content the rename fails and changes nothing.
+    // Replaces an empty folder of that name, which a person created. If the folder has content, the rename fails.
     await rename(draft, data);
   } catch (error) {
     throw new EmbeddedStartError(`A new database can't be made in ${folder}: ${describeFailure(error)}`, {

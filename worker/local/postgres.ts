@@ -67,7 +67,10 @@ export interface EmbeddedPostgres {
   stop(): Promise<void>;
 }
 
-/** Starts the PostgreSQL server of that folder; creates folder and cluster if missing. @throws EmbeddedStartError; nothing is left running */
+/**
+ * Starts the PostgreSQL server of that folder, and creates folder and cluster if missing.
+ * @throws EmbeddedStartError; nothing is left running
+ */
 export async function startEmbeddedPostgres(options: EmbeddedPostgresOptions): Promise<EmbeddedPostgres> {
   return await withProgress(options.log, `starting ${NAME}`, () => start(options));
 }

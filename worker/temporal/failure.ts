@@ -20,7 +20,7 @@ const REFUSED = new Set([7, 16]);
 
 const TLS_WORDS = /certificate|self-signed|SSL|TLS|EPROTO|wrong version number|handshake|altname|CaUsed|UnknownIssuer/i;
 
-/** Explains why a call to this Temporal server failed. The error is not attached, because the SDK quotes headers in some. */
+/** Explains why a call to this Temporal server failed. The error is not attached: some errors of the SDK quote headers. */
 export function explainTemporalFailure(settings: TemporalSettings, error: unknown): TemporalUnavailable {
   if (error instanceof TemporalUnavailable) return error;
   const at = `Temporal at ${settings.address ?? '127.0.0.1:7233'}`;

@@ -97,7 +97,10 @@ function pendingAttempts({ raw }: WorkflowExecutionDescription): TimelineEntry[]
   });
 }
 
-/** Other executions with this workflow id: resets, or starts after Temporal forgot the first. The claim or the fence refused each. */
+/**
+ * Other executions with this workflow id: resets, or starts after Temporal forgot the first one. The claim or the fence
+ * refused each of them.
+ */
 async function otherExecutions(client: Client, { workflowId, temporalRunId }: Execution): Promise<TimelineEntry[]> {
   if (temporalRunId === null) return [];
   const entries: TimelineEntry[] = [];
