@@ -1,4 +1,5 @@
-// The workflow bundle: built once beside the compiled code, so that a worker in production bundles nothing at its start.
+// The workflow bundle. The build writes it beside the compiled code, so that a worker in production bundles nothing at its
+// start.
 
 import { createHash } from 'node:crypto';
 import { existsSync } from 'node:fs';
@@ -8,30 +9,29 @@ import type { DataConverter } from '@temporalio/common';
 import { bundleWorkflowCode } from '@temporalio/worker';
 
 const BUNDLE_PATH = join(__dirname, 'workflow-bundle.js');
-/** The same workflow with the interceptors that record spans. Apart, so that who does not trace runs nothing of them. */
+/** The same workflows with the interceptors that record spans. A separate file, so that workers without tracing run none. */
 const TRACED_BUNDLE_PATH = join(__dirname, 'workflow-bundle-traced.js');
 const WORKFLOWS_PATH = require.resolve('../workflows');
 
 export interface WorkflowBundle {
   readonly code: string;
-  /** Names this workflow code in histories. Short: it stands in eleven events of a run. */
+  /** Names this workflow code in histories. Short, because eleven events of a run hold it. */
   readonly buildId: string;
 }
 
 /**
- * The prebuilt bundle where there is one, else one made now; `traced`: with OpenTelemetry's interceptors in it. A data
- * converter that brings code of its own for the sandbox is bundled with it, at the start: only its owner's deployment has
- * that code.
+ * Reads the prebuilt bundle, or builds one if there is none. `traced` selects the bundle with OpenTelemetry's interceptors. If
+ * the data converter has code for the sandbox, the bundle is built at the start, because only the deployment has that code.
  */
 export async function loadWorkflowBundle(converter?: DataConverter, traced = false): Promise<WorkflowBundle> {
   const { payloadConverterPath, failureConverterPath } = converter ?? {};
-  const ownCode = {
+  const converterCode = {
     ...(payloadConverterPath === undefined ? {} : { payloadConverterPath }),
     ...(failureConverterPath === undefined ? {} : { failureConverterPath }),
   };
   const interceptors = traced ? [tracingInterceptors()] : [];
   const path = traced ? TRACED_BUNDLE_PATH : BUNDLE_PATH;
-  if (Object.keys(ownCode).length > 0) return buildWorkflowBundle(interceptors, ownCode);
+  if (Object.keys(converterCode).length > 0) return buildWorkflowBundle(interceptors, converterCode);
   return existsSync(path) ? named(await readFile(path, 'utf8')) : buildWorkflowBundle(interceptors);
 }
 
@@ -39,7 +39,7 @@ function tracingInterceptors(): string {
   return require.resolve('@temporalio/interceptors-opentelemetry/lib/workflow-interceptors');
 }
 
-/** Bundles the workflow code as the sandbox will run it; fails where it imports what the sandbox may not. */
+/** Bundles the workflow code for the sandbox. Fails if the code imports a module that the sandbox forbids. */
 export async function buildWorkflowBundle(
   interceptorModules: string[] = [],
   converter: Pick<DataConverter, 'payloadConverterPath' | 'failureConverterPath'> = {},

@@ -1,4 +1,4 @@
-// The worker's configuration, read once from the environment. Errors name the variable and never its value.
+// The worker's configuration, read once from the environment. Errors name the variable, never its value.
 
 import { z } from 'zod';
 import { parseMasterKeys, type MasterKey } from '../workflows/policy/secret-box';
@@ -7,24 +7,25 @@ import { wantsTracing } from './telemetry/wanted';
 import { TASK_QUEUE, type RunTimeouts } from '../workflows/contract';
 
 /**
- * The shortest and longest time limit that a deployment may give its runs. The last 2 s of it, and of a model request's, are
- * kept for recording the answer: with less than these the model would be given a moment, or none, and every run time out.
+ * The bounds of the time limits of a run and of a model request. The last 2 s of each limit are reserved for recording the
+ * answer, so with a lower limit the model would have almost no time and every run would time out.
  */
 const TIME_LIMIT_MIN_SECONDS = 10;
 const TIME_LIMIT_MAX_SECONDS = 3_600;
 const MODEL_TIMEOUT_MIN_SECONDS = 3;
 
-/** The longest that a held action may wait; the database holds the same bound. */
+/** Longest time that a held action may wait for a decision. A database constraint holds the same bound. */
 const HOLD_EXPIRY_MAX_HOURS = 90 * 24;
 
 const seconds = (fallback: number, min: number, max: number, tooShort?: string) =>
   z.coerce.number().min(min, tooShort).max(max).default(fallback);
 
-const forTheModel = (min: number): string => `at least ${min} seconds: 2 of them are kept for recording the answer`;
+const tooShortForModel = (min: number): string =>
+  `at least ${min} seconds, of which 2 are reserved for recording the answer`;
 
 /**
- * Runs at work are about as many as activity slots, and only those need their place in the cache. One that is parked keeps the
- * place it has until another needs it.
+ * About as many runs are active as there are activity slots, and only active runs need a slot in the cache. A parked run
+ * keeps its cache slot until another run needs it.
  */
 const CACHED_RUNS_PER_SLOT = 1.5;
 
@@ -57,14 +58,14 @@ const schema = z.object({
     300,
     TIME_LIMIT_MIN_SECONDS,
     TIME_LIMIT_MAX_SECONDS,
-    forTheModel(TIME_LIMIT_MIN_SECONDS),
+    tooShortForModel(TIME_LIMIT_MIN_SECONDS),
   ),
   RUN_STEP_TIMEOUT_SECONDS: seconds(10, 0.5, 60),
-  RUN_MODEL_TIMEOUT_SECONDS: seconds(95, MODEL_TIMEOUT_MIN_SECONDS, 600, forTheModel(MODEL_TIMEOUT_MIN_SECONDS)),
+  RUN_MODEL_TIMEOUT_SECONDS: seconds(95, MODEL_TIMEOUT_MIN_SECONDS, 600, tooShortForModel(MODEL_TIMEOUT_MIN_SECONDS)),
   RUN_HEARTBEAT_SECONDS: seconds(10, 0.5, 60),
   HOLD_EXPIRY_HOURS: z.coerce.number().min(0.001).max(HOLD_EXPIRY_MAX_HOURS).default(72),
   DISPATCH_POLL_SECONDS: seconds(1, 0.05, 60),
-  // A fifth of a worker's activity slots: one company can't fill a worker, whatever it posts.
+  // A fifth of a worker's activity slots, so that one company can't occupy a whole worker.
   DISPATCH_COMPANY_LIMIT: z.coerce.number().int().min(1).max(100_000).default(20),
   RECONCILE_SECONDS: seconds(10, 0.1, 60),
   RUN_CONTEXT_TOKENS: z.coerce.number().int().min(1_000).max(1_000_000).default(CONTEXT_TOKENS),
@@ -79,22 +80,22 @@ export interface WorkerConfig {
   readonly allowedModelHosts: readonly string[];
   readonly taskQueue: string;
   readonly health: { readonly host: string; readonly port: number };
-  /** Where the SDK's core serves its own metrics; undefined: nowhere. */
+  /** Address at which the SDK's core serves its own metrics. Undefined: not served. */
   readonly sdkMetricsAddress: string | undefined;
-  /** Long polls that stand open at Temporal, for workflow tasks and for activities each. */
+  /** Open long polls to Temporal, for workflow tasks and for activity tasks each. */
   readonly pollers: number;
   readonly maxActivities: number;
   readonly maxCachedRuns: number;
   readonly shutdownGraceMs: number;
   readonly versioning: {
-    /** Temporal hands runs only to the deployment's current version, and moves open ones there at their next task. */
+    /** Temporal gives runs only to the deployment's current version, and moves open runs to it at their next task. */
     readonly on: boolean;
     readonly deployment: string;
-    /** Undefined: named after the workflow code. */
+    /** Undefined: derived from the workflow code. */
     readonly buildId: string | undefined;
   };
   readonly timeouts: RunTimeouts;
-  /** How long somebody has to decide a held action. */
+  /** Time within which a held action must be decided. */
   readonly holdExpiryMs: number;
   readonly dispatchPollMs: number;
   /** Most runs in flight of one company. */
@@ -103,11 +104,11 @@ export interface WorkerConfig {
   readonly contextTokens: number;
   readonly filePollMs: number;
   readonly logLevel: string;
-  /** Spans are wanted: OpenTelemetry's own variables name where they go. */
+  /** Whether to send spans. OpenTelemetry's own variables name their destination. */
   readonly tracing: boolean;
 }
 
-/** Reads the configuration. @throws Error that names every variable that is missing or wrong */
+/** Reads the configuration. @throws Error that names every missing or invalid variable */
 export function readWorkerConfig(env: Record<string, string | undefined>): WorkerConfig {
   const set = Object.fromEntries(Object.entries(env).filter(([, value]) => value !== undefined && value !== ''));
   const parsed = schema.safeParse(set);
@@ -149,8 +150,8 @@ export function readWorkerConfig(env: Record<string, string | undefined>): Worke
 }
 
 /**
- * Postgres's own time limits within a step's, and within the 10 s of a claim or a closing: it gives up first, so that an
- * attempt which Temporal gave up on does not go on holding locks.
+ * Postgres's time limits, shorter than the time-out of a step and than the 10 s of a claim or a closing: Postgres gives up
+ * first, so that an attempt that Temporal has given up does not keep its locks.
  */
 export function databaseTimeouts(stepMs: number): {
   lockTimeoutMs: number;

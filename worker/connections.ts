@@ -1,4 +1,4 @@
-// A worker process's connections to Temporal: its clients', and the one that its worker polls through.
+// A worker process's connections to Temporal: one for its client, and one that its worker polls through.
 
 import { Client } from '@temporalio/client';
 import type { DataConverter } from '@temporalio/common';
@@ -10,19 +10,19 @@ import { readTemporalSettings, type Environment, type TemporalSettings } from '.
 
 export interface Temporal {
   readonly client: Client;
-  /** Over the worker's own connection: what it starts, its worker may be handed in the answer. */
+  /** Uses the worker's own connection, so that the answer to a start may carry the first task to this worker (eager start). */
   readonly starter: Client;
   /** The worker's own connection. */
   readonly native: NativeConnection;
   readonly namespace: string;
-  /** Undefined: the SDK's own. */
+  /** Undefined: the SDK's default. */
   readonly dataConverter: DataConverter | undefined;
   close(): Promise<void>;
 }
 
 /**
- * Connects a client and a worker to the Temporal that the environment names, with the data converter it names.
- * @throws TemporalUnavailable, which says what is wrong and holds no key
+ * Connects to the Temporal server that the environment names, with the data converter that it names.
+ * @throws TemporalUnavailable that explains the failure and holds no key
  */
 export async function connectTemporal(env: Environment): Promise<Temporal> {
   const settings = readTemporalSettings(env);

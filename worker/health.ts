@@ -1,4 +1,4 @@
-// What an orchestrator asks a worker: is it alive, is it ready, and how long does the oldest wake wait?
+// The worker's HTTP server for an orchestrator and Prometheus: alive, ready, age of the oldest waiting wake, metrics.
 
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -15,7 +15,7 @@ export interface HealthServer {
   stop(): Promise<void>;
 }
 
-/** Serves `/healthz` (the process answers), `/readyz` (200 or 503 with the report) and `/metrics` (for Prometheus). */
+/** Serves `/healthz` (the process answers), `/readyz` (200 or 503 with the report) and `/metrics` (Prometheus). */
 export async function startHealthServer(
   at: { host: string; port: number },
   report: () => Promise<HealthReport>,
@@ -31,7 +31,7 @@ export async function startHealthServer(
     if (request.url === '/metrics') {
       metrics.metrics().then(
         (text) => response.writeHead(200, { 'content-type': metrics.contentType }).end(text),
-        // Postgres is away: what stands in it can't be told.
+        // Postgres can't be reached, so the backlog can't be read.
         () => send(503, { error: 'the metrics could not be read' }),
       );
       return;
@@ -39,7 +39,7 @@ export async function startHealthServer(
     if (request.url !== '/readyz') return send(404, { error: 'not found' });
     report().then(
       (health) => send(health.ready ? 200 : 503, health),
-      () => send(503, { ready: false, warnings: ['the worker could not look after itself'], details: {} }),
+      () => send(503, { ready: false, warnings: ['the worker could not check its state'], details: {} }),
     );
   });
   await new Promise<void>((resolve, reject) => {

@@ -1,4 +1,4 @@
-// A worker process.
+// A worker process. process-main.ts holds its code, which tests start with seams.
 
 import { runWorkerProcess } from './process-main';
 

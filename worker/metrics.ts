@@ -39,7 +39,7 @@ export function createWorkerMetrics(db: Database): WorkerMetrics {
   });
   const claims = new Counter({
     name: 'durable_room_claims_total',
-    help: 'Results of claims: granted, closed (the wake is suppressed or the run is closed), or refused, with the reason in "why".',
+    help: 'Results of claims: granted, closed (suppressed, or the run is closed), or refused with the reason in "why".',
     labelNames: ['outcome', 'why'],
     registers,
   });

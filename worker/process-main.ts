@@ -1,5 +1,5 @@
-// How a worker process lives: reads the environment, starts the service, and stops it on SIGTERM, SIGINT or when the
-// supervisor that started it is gone.
+// The life of a worker process: reads the environment, starts the service, and stops it on SIGTERM, on SIGINT, or when its
+// supervisor is gone.
 
 import pino from 'pino';
 import { DefaultLogger, makeTelemetryFilterString, Runtime } from '@temporalio/worker';
@@ -8,7 +8,7 @@ import { startWorkerService, type Seams } from './service';
 import { connectTemporal } from './connections';
 import type { WorkerTracing } from './worker-tracing';
 
-/** Runs a worker process until it is told to stop; ends the process with 0, or with 1 when it could not go on. */
+/** Runs a worker process until a stop signal. Exits with 0, or with 1 if the worker failed. */
 export async function runWorkerProcess(
   environment: Record<string, string | undefined>,
   seams: Seams = {},
@@ -16,15 +16,15 @@ export async function runWorkerProcess(
   const config = readWorkerConfig(environment);
   const log = pino({ level: config.logLevel, base: { process: 'worker' } });
   Runtime.install({
-    // We stop in our own order: no new wakes, then the worker, then the database.
+    // The service stops in its own order: loops, then the worker, then the database.
     shutdownSignals: [],
     logger: new DefaultLogger('WARN', ({ level, message, meta }) =>
       log[level === 'ERROR' ? 'error' : 'warn']({ sdk: meta }, message),
     ),
-    // The SDK's core writes through the same log, and not beside it.
+    // The SDK's core writes to the same log.
     telemetryOptions: {
       logging: { forward: {}, filter: makeTelemetryFilterString({ core: 'WARN', other: 'ERROR' }) },
-      // Pollers, slots, cache and latencies, as the SDK's core counts them.
+      // Metrics of the SDK's core: pollers, slots, cache and latencies.
       ...(config.sdkMetricsAddress === undefined
         ? {}
         : { metrics: { prometheus: { bindAddress: config.sdkMetricsAddress, countersTotalSuffix: true } } }),
@@ -56,7 +56,7 @@ export async function runWorkerProcess(
   });
 }
 
-/** With it comes OpenTelemetry's SDK, half a second of loading that only those pay who want spans. */
+/** Loaded only when spans are wanted: OpenTelemetry's SDK takes half a second to load. */
 function loadTracing(): WorkerTracing {
   const { startWorkerTracing } = require('./worker-tracing') as typeof import('./worker-tracing');
   return startWorkerTracing();

@@ -45,7 +45,7 @@ async function tablesWith(db: Database, text: string): Promise<string[]> {
     WHERE table_schema = 'public' AND table_type = 'BASE TABLE' ORDER BY 1`;
   const found: string[] = [];
   for (const { name } of tables) {
-    const rows = await db.$queryRawUnsafe<{ n: number }[]>(
+    const rows = await db.prisma.$queryRawUnsafe<{ n: number }[]>(
       `SELECT count(*)::int AS n FROM "${name}" t WHERE t::text LIKE '%' || $1 || '%'`,
       text,
     );

@@ -151,7 +151,7 @@ test.each([
     { TEMPORAL_TLS_SERVER_CA_CERT_PATH: '/nowhere/ca.pem' },
     /ca\.pem.*can't be read/,
   ],
-  ['a client certificate without its key', { TEMPORAL_TLS_CLIENT_CERT_PATH: '/nowhere/client.pem' }, /belong together/],
+  ['a client certificate without its key', { TEMPORAL_TLS_CLIENT_CERT_PATH: '/nowhere/client.pem' }, /must be set together/],
 ])('%s is an error of its own', async (_, env, expected) => {
   expect(await refusal({ TEMPORAL_ADDRESS: '127.0.0.1:7233', ...env })).toMatch(expected);
 });
@@ -183,5 +183,5 @@ test('a reader of histories without the right key says that it can not ask, and 
 test('a server that is not there is unreachable, which time may mend', async () => {
   const error = await toNowhere;
   expect(error).toBeInstanceOf(TemporalUnavailable);
-  expect(error).toMatchObject({ needsMending: false });
+  expect(error).toMatchObject({ needsFix: false });
 });

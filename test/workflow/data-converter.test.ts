@@ -118,7 +118,7 @@ test.each([
   [
     'that loses what it takes',
     'exports.payloadCodecs = [{ encode: async (p) => p, decode: async (p) => p.map((x) => ({ ...x, data: Buffer.from("{}") })) }]',
-    /does not give back what it was given/,
+    /does not decode what it encoded/,
   ],
 ])('a module %s is an error that names the variable', async (_, source, expected) => {
   const file = join(folder, `converter-${Math.random().toString(36).slice(2)}.js`);

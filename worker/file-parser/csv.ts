@@ -1,4 +1,4 @@
-// A table as text in which every record stands with the names of its columns, so that a passage says what its values are.
+// A CSV table as text in which every value has the name of its column, so that a passage can be understood alone.
 
 import { parse } from 'csv-parse/sync';
 import { PASSAGE_LENGTH, type Section } from './passages';
@@ -8,7 +8,7 @@ interface ReadRecord {
   readonly info: { readonly lines: number };
 }
 
-/** Sections of whole records, as many as a passage holds; null when the text is no table that can be read. */
+/** Sections of whole records, each about as long as a passage. Null if the text can't be parsed as a table. */
 export function sectionsOfCsv(text: string): Section[] | null {
   const rows = readRecords(text);
   if (rows === null) return null;

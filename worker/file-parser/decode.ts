@@ -1,14 +1,14 @@
-// Bytes to text: what is text in any encoding that a detector knows, and what is not text at all.
+// Decodes bytes to text in any encoding that the detector knows, and refuses bytes that are no text.
 
 import { detect } from 'chardet';
 import { Unreadable } from './limits';
 
-/** Enough to tell an encoding by, and read in no time. */
+/** Enough bytes to detect an encoding, and few enough to take no time. */
 const SAMPLE_BYTES = 65_536;
-/** A share of characters that no text has more of: controls, or what could not be decoded. */
+/** Text has at most this share of control characters and of characters that could not be decoded. */
 const NOISE_SHARE = 0.01;
 
-/** The text in a file, its byte-order mark gone and its line ends `\n`. @throws Unreadable when it is no text */
+/** The text of a file, without its byte-order mark and with `\n` as line end. @throws Unreadable if it is no text */
 export async function decodeText(bytes: Uint8Array): Promise<string> {
   const text = byMark(bytes) ?? utf8(bytes) ?? (await byGuess(bytes));
   if (isNoise(text)) throw new Unreadable('binary');
@@ -26,7 +26,7 @@ function byMark(bytes: Uint8Array): string | null {
 function utf8(bytes: Uint8Array): string | null {
   try {
     const text = new TextDecoder('utf-8', { fatal: true }).decode(bytes);
-    // ASCII in UTF-16 is UTF-8 too, with a NUL beside every letter.
+    // ASCII text in UTF-16 is also valid UTF-8, with a NUL beside every letter.
     return text.includes('\0') ? null : text;
   } catch {
     return null;
@@ -40,7 +40,7 @@ async function byGuess(bytes: Uint8Array): Promise<string> {
   return new TextDecoder(utf16Of(bytes) ?? knownLabel(detect(bytes.subarray(0, SAMPLE_BYTES)))).decode(bytes);
 }
 
-/** UTF-16 without a mark shows by the zeros beside every character of a Latin text. */
+/** Detects UTF-16 without a byte-order mark by the zero bytes beside every character of a Latin text. */
 function utf16Of(bytes: Uint8Array): 'utf-16le' | 'utf-16be' | null {
   const sample = bytes.subarray(0, SAMPLE_BYTES);
   let even = 0;
@@ -57,7 +57,7 @@ function utf16Of(bytes: Uint8Array): 'utf-16le' | 'utf-16be' | null {
   return null;
 }
 
-/** The encoding of what is in none that a decoder knows: as browsers read it. */
+/** The encoding for text that no decoder knows; browsers use the same one. */
 const FALLBACK = 'windows-1252';
 
 function knownLabel(label: string | null): string {
@@ -70,7 +70,7 @@ function knownLabel(label: string | null): string {
 
 function isNoise(text: string): boolean {
   if (text.includes('\0')) return true;
-  // oxlint-disable-next-line no-control-regex -- controls are what is counted
+  // oxlint-disable-next-line no-control-regex -- it counts control characters
   const noise = text.match(/[\u0001-\u0008\u000e-\u001a\u001c-\u001f\u007f-\u009f\ufffd]/g)?.length ?? 0;
   return noise > text.length * NOISE_SHARE;
 }

@@ -1,9 +1,9 @@
-// The words of an HTML page, as a reader would see them. Tokens only: nothing is loaded, run or resolved.
+// The visible text of an HTML page. It reads tokens only: nothing is loaded, run or resolved.
 
 import { Parser } from 'htmlparser2';
 
-/** What holds no words of the page. */
-const SILENT: ReadonlySet<string> = new Set([
+/** Elements without visible text. */
+const HIDDEN: ReadonlySet<string> = new Set([
   'script',
   'style',
   'noscript',
@@ -14,7 +14,7 @@ const SILENT: ReadonlySet<string> = new Set([
   'object',
 ]);
 
-/** What flows in a line; every other element begins a new one. */
+/** Inline elements; every other element begins a new line. */
 const INLINE: ReadonlySet<string> = new Set(
   'a abbr b bdi bdo big cite code data del dfn em font i ins kbd label mark q s samp small span strike strong sub sup time tt u var wbr'.split(
     ' ',
@@ -23,25 +23,25 @@ const INLINE: ReadonlySet<string> = new Set(
 
 export function textOfHtml(html: string): string {
   const parts: string[] = [];
-  let silent = 0;
+  let hidden = 0;
   let preformatted = 0;
   const parser = new Parser(
     {
       onopentagname(name) {
-        if (SILENT.has(name)) silent += 1;
+        if (HIDDEN.has(name)) hidden += 1;
         if (name === 'pre') preformatted += 1;
         if (name === 'td' || name === 'th') parts.push(' ');
         else if (!INLINE.has(name)) parts.push('\n');
       },
       onclosetag(name) {
-        if (SILENT.has(name)) silent -= 1;
+        if (HIDDEN.has(name)) hidden -= 1;
         if (name === 'pre') preformatted -= 1;
         if (name === 'td' || name === 'th') parts.push(' ');
-        // A line break has no end of its own.
+        // A line break has no closing tag.
         else if (name !== 'br' && !INLINE.has(name)) parts.push('\n');
       },
       ontext(text) {
-        if (silent === 0) parts.push(preformatted > 0 ? text : text.replace(/\s+/g, ' '));
+        if (hidden === 0) parts.push(preformatted > 0 ? text : text.replace(/\s+/g, ' '));
       },
     },
     { decodeEntities: true },

@@ -1,14 +1,14 @@
-// What reading one file may cost, and what comes of it. Shared by both sides of the process boundary.
+// Limits for parsing one file, and the outcome. Both sides of the process boundary use it.
 
 import type { PassageToWrite } from '../../prisma/store/files/parse-queue';
 import type { UnreadableCode } from '../../prisma/store/files/files';
 
 export interface ParseLimits {
   readonly timeMs: number;
-  /** Of the whole process: its heaps, its buffers, its code. */
+  /** Of the whole process: heaps, buffers and code. */
   readonly memoryBytes: number;
   readonly pages: number;
-  /** Characters of text in all. */
+  /** Total characters of text. */
   readonly text: number;
 }
 
@@ -16,7 +16,7 @@ export const PARSE_LIMITS: ParseLimits = {
   timeMs: 10_000,
   memoryBytes: 256 * 1024 * 1024,
   pages: 500,
-  // As much as the largest file of plain text has.
+  // As many characters as the largest file of plain text has.
   text: 20 * 1024 * 1024,
 };
 
@@ -29,10 +29,10 @@ export interface ParseRequest {
 export type ParseOutcome =
   | { readonly kind: 'read'; readonly passages: readonly PassageToWrite[]; readonly pages: number | null }
   | { readonly kind: 'unreadable'; readonly code: UnreadableCode }
-  /** It ended and said nothing: killed, or a fault of ours. */
+  /** The process ended without an answer: it was killed, or it has a bug. */
   | { readonly kind: 'died' };
 
-/** Thrown while a file is read, and answered with the code. */
+/** Thrown while a file is parsed; its code becomes the outcome. */
 export class Unreadable extends Error {
   override readonly name = 'Unreadable';
   readonly code: UnreadableCode;

@@ -1,12 +1,12 @@
-// The parser's process: reads one file in a thread and ends. This side only watches, so that a reader that spins or
-// swallows memory is seen and ended; the time is the worker's to keep.
+// The parser process: parses one file in a thread and ends. The main thread only watches the memory, so that it stays able to
+// act when the parser loops. The worker process enforces the time limit.
 
 import { join } from 'node:path';
 import { Worker } from 'node:worker_threads';
 import type { ParseOutcome, ParseRequest } from './limits';
 
 const WATCH_MS = 20;
-/** What the thread's own heap may take of the whole: the rest is buffers, code and this side. */
+/** The share of the memory limit for the thread's heap; the rest is for buffers, code and the main thread. */
 const HEAP_SHARE = 0.6;
 
 function answer(outcome: ParseOutcome): void {

@@ -1,8 +1,8 @@
-// No way out of the thread that reads a file.
+// Takes network access away from the thread that parses a file.
 
 import { Socket } from 'node:net';
 
-/** Every TCP, TLS and HTTP connection of Node, and `fetch`, begins with this. */
+/** Makes Socket.connect throw: every TCP, TLS and HTTP connection of Node, and `fetch`, begins with it. */
 export function forbidNetwork(): void {
   Socket.prototype.connect = () => {
     throw new Error('the parser has no network');

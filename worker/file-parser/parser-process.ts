@@ -1,4 +1,4 @@
-// One file read by a process of its own, which knows no secrets, has its time and its memory, and is killed past either.
+// Parses one file in a separate process, which has no secrets and is killed when it exceeds its time or memory limit.
 
 import { fork } from 'node:child_process';
 import { join } from 'node:path';
@@ -8,22 +8,22 @@ const PARSER_MAIN = join(__dirname, 'main.js');
 
 export interface ParserOptions {
   readonly limits?: ParseLimits;
-  /** The program to run. Only tests, which run uncompiled, name another. */
+  /** The program to run. Only tests, which run uncompiled, set it. */
   readonly main?: string;
-  /** Aborted: the process is killed, and the outcome is `died`. */
+  /** An abort kills the process, and the outcome is `died`. */
   readonly signal?: AbortSignal;
 }
 
-/** Reads a file. Resolves whatever the process does; past its time it is killed and the file is `too_slow`. */
+/** Parses a file. Always resolves: a process that exceeds its time is killed, and the outcome is `too_slow`. */
 export function parseInProcess(
   file: Pick<ParseRequest, 'mediaType' | 'bytes'>,
   { limits = PARSE_LIMITS, main = PARSER_MAIN, signal }: ParserOptions = {},
 ): Promise<ParseOutcome> {
   return new Promise((resolve) => {
     const child = fork(main, [], {
-      // No variable of ours: a parser has no use for a database's address or a key.
+      // No variables: a parser needs no database URL and no key.
       env: {},
-      // None of ours either: not an inspector's port, not a loader.
+      // No options of this process, such as an inspector port or a loader.
       execArgv: [],
       serialization: 'advanced',
       stdio: ['ignore', 'ignore', 'ignore', 'ipc'],
@@ -36,10 +36,10 @@ export function parseInProcess(
     }, limits.timeMs);
     signal?.addEventListener('abort', kill, { once: true });
     child.on('message', (message) => {
-      const said = message as ParseOutcome | { kind: 'ready' };
-      if (said.kind !== 'ready') {
-        outcome = said;
-        // It has said all that it has to say.
+      const received = message as ParseOutcome | { kind: 'ready' };
+      if (received.kind !== 'ready') {
+        outcome = received;
+        // Nothing comes after the outcome.
         kill();
         return;
       }

@@ -1,21 +1,21 @@
-// The text of a file, cut into the pieces that are searched and cited. Pure.
+// Cuts the text of a file into passages, which are searched and cited. Pure.
 
 import type { PassageToWrite } from '../../prisma/store/files/parse-queue';
 
-/** Text that stands together: a page, a few records of a table, or a whole file. */
+/** A connected piece of text: a page, a few records of a table, or a whole file. No passage spans two sections. */
 export interface Section {
   readonly text: string;
   readonly page: number | null;
-  /** Line of the file at which it starts, where there are no pages. */
+  /** Line of the file at which the section starts; null for a file with pages. */
   readonly line: number | null;
 }
 
-/** About 300 tokens: a few paragraphs, small enough that a dozen fit into a context beside everything else. */
+/** About 300 tokens: a few paragraphs, and short enough that a dozen fit into a context with everything else. */
 export const PASSAGE_LENGTH = 1_200;
-/** A cut is looked for in the last part of a passage, so that none is short for the sake of a nice end. */
+/** A cut is made after this length, so that no passage is short only because a paragraph ends early. */
 const CUT_AFTER = 700;
 
-/** Cuts text where paragraphs, lines or words end, and hard where nothing does. No passage is blank or holds a NUL. */
+/** Cuts text at the end of a paragraph, line or word, or anywhere if there is none. No passage is blank or holds a NUL. */
 export function cutPassages(sections: readonly Section[]): PassageToWrite[] {
   const passages: PassageToWrite[] = [];
   let before = 0;
@@ -60,7 +60,7 @@ function lineBreaks(text: string): number {
   return count;
 }
 
-/** What Postgres refuses in any text, replaced. */
+/** Replaces the characters that Postgres refuses in text. */
 function storable(text: string): string {
   return text.replace(/\0|\p{Surrogate}/gu, '\uFFFD');
 }

@@ -1,4 +1,4 @@
-// The text of a PDF, page by page. Its scripts are never run, its fonts and images never fetched.
+// The text of a PDF, page by page. Scripts are never run; fonts and images are never fetched.
 
 import { getDocumentProxy } from 'unpdf';
 import { Unreadable, type ParseLimits } from './limits';

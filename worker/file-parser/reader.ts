@@ -1,5 +1,5 @@
-// Reads one file, in a thread of the parser's process. Nothing here may reach the network: the libraries ask for nothing,
-// and what would carry it there is taken away before they see a byte.
+// Parses one file, in a thread of the parser process. It has no network: the libraries request nothing, and Socket.connect is
+// disabled before they see a byte.
 
 import { parentPort, workerData } from 'node:worker_threads';
 import { sectionsOfCsv } from './csv';
@@ -10,7 +10,7 @@ import { forbidNetwork } from './no-network';
 import { cutPassages, type Section } from './passages';
 import { sectionsOfPdf } from './pdf';
 
-/** What a file says, as passages; or why it can't be read. */
+/** The passages of a file, or why it can't be parsed. */
 async function readFile({ mediaType, bytes, limits }: ParseRequest): Promise<ParseOutcome> {
   try {
     const isPdf = mediaType === 'application/pdf';
@@ -21,7 +21,7 @@ async function readFile({ mediaType, bytes, limits }: ParseRequest): Promise<Par
     if (passages.length === 0) throw new Unreadable('no_text');
     return { kind: 'read', passages, pages: isPdf ? sections.length : null };
   } catch (error) {
-    // A library that trips over a file throws anything; what it says may repeat what the file does.
+    // A library may throw anything, and its message may quote the file, so only the code is returned.
     return { kind: 'unreadable', code: error instanceof Unreadable ? error.code : 'broken' };
   }
 }

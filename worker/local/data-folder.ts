@@ -1,4 +1,4 @@
-// The one folder that the embedded default keeps everything in: databases, logs, secrets. Owned by one instance at a time.
+// The data folder of the local servers: databases, logs and secrets. One instance owns it at a time.
 import { chmod, mkdir, readFile, readdir, realpath, rename, writeFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 
@@ -8,7 +8,7 @@ import { takeFolderLock } from './folder-lock';
 import { ensureSecret } from './secret-file';
 import { EmbeddedStartError, reasonOf, systemErrorCode } from './start-error';
 
-// Raised whenever a release would misread what an older one left behind.
+// Raised when a release can't read the data folder of an older one.
 const LAYOUT_VERSION = 1;
 const LAYOUT_FILE = 'layout.json';
 const LOCK_FOLDER = 'lock';
@@ -21,13 +21,13 @@ export interface DataFolder {
   readonly postgres: string;
   readonly temporal: string;
   readonly logs: string;
-  /** Reads the secret of that name, or keeps what `make` returns. Only the folder's owner can read the file. */
+  /** Reads the secret of that name, or stores the one that `make` returns. Only the folder's owner can read the file. */
   secret(name: string, make: () => string): Promise<string>;
-  /** Gives the folder back. Idempotent. */
+  /** Releases the folder for other instances. Idempotent. */
   release(): Promise<void>;
 }
 
-/** Creates the folder where missing, and takes it for this process. Throws when it is in use, not ours, or of another layout. */
+/** Creates the folder if missing, and locks it for this process. Throws if it is in use, foreign, or of another layout. */
 export async function openDataFolder(path: string): Promise<DataFolder> {
   try {
     return await open(resolve(path));
@@ -46,8 +46,8 @@ async function open(path: string): Promise<DataFolder> {
   const lock = await takeFolderLock(folder);
   try {
     await ensureLayout(folder);
-    // PostgreSQL refuses to run as root, and its own user has to pass through here on the way to its files. Names
-    // can't be listed, and what is beside them stays closed.
+    // PostgreSQL refuses to run as root, so its own user must be able to pass through this folder to its files. That user
+    // can't list the folder, and the other subfolders stay closed to it.
     await chmod(folder, process.getuid?.() === 0 ? 0o711 : 0o700);
     const logs = join(folder, 'logs');
     await mkdir(logs, { recursive: true, mode: 0o700 });
@@ -65,7 +65,7 @@ async function open(path: string): Promise<DataFolder> {
   }
 }
 
-/** A folder with somebody's files in it is more likely a slip of the pen than a data folder. */
+/** A folder that holds other files was probably named by mistake. */
 async function refuseForeignContent(folder: string): Promise<void> {
   const names = await readdir(folder);
   if (names.includes(LAYOUT_FILE)) return;

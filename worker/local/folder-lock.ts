@@ -1,9 +1,10 @@
-// One living instance per data folder, also after kill -9 of the last one.
+// At most one living instance per data folder, also after kill -9 of the last one.
 //
-// Everyone who wants the folder first writes an entry of their own into `lock/`, then reads all others. Of two that
-// come at once, at least one sees the other, so never do both hold it. An entry is stale when the process it names is
-// gone, told by pid *and* start time; its name is never used again, so removing it can't hit a newer holder: the race
-// that a single lock file has. No native module, no port, no socket path of at most 108 bytes is needed.
+// A process that wants the folder first writes its own entry into `lock/`, then reads all other entries. If two processes do
+// so at the same time, at least one sees the other, so both never hold the folder. An entry is stale when the process that it
+// names is gone, identified by pid *and* start time. File names are never reused, so removing a stale entry can't remove a
+// newer holder's, which is the race of a single lock file. It needs no native module, no port and no socket path (at most 108
+// bytes).
 import { randomUUID } from 'node:crypto';
 import { mkdir, readFile, readlink, readdir, rm, stat, utimes, writeFile } from 'node:fs/promises';
 import { hostname } from 'node:os';
@@ -15,11 +16,11 @@ import { z } from 'zod';
 import { identifyProcess, isStillRunning } from './process-identity';
 import { EmbeddedStartError } from './start-error';
 
-// A pid means nothing on another machine or in another container that shares the folder. Its holder is believed to
-// live for as long as it touches its entry.
+// A pid means nothing on another machine or in another container that shares the folder. Such a holder counts as alive while
+// it touches its entry.
 const TOUCH_MS = 2000;
 const FOREIGN_STALE_MS = 10_000;
-// Two that came at once both step back; a random wait lets one of them in.
+// Two processes that came at the same time both retreat; the random wait lets one of them in.
 const ATTEMPTS = 4;
 const LONGEST_BACKOFF_MS = 150;
 
@@ -35,7 +36,7 @@ export interface FolderLock {
   release(): Promise<void>;
 }
 
-/** Takes the folder for this process, or throws naming the process that has it. Entries of dead ones are removed. */
+/** Locks the folder for this process. Throws an error that names the holder if there is one; removes entries of dead ones. */
 export async function takeFolderLock(folder: string): Promise<FolderLock> {
   const dir = join(folder, 'lock');
   await mkdir(dir, { recursive: true, mode: 0o700 });
@@ -54,7 +55,7 @@ export async function takeFolderLock(folder: string): Promise<FolderLock> {
 function holdEntry(file: string): FolderLock {
   const timer = setInterval(() => {
     const now = new Date();
-    // A folder removed under us is noticed by the servers in it; the touch has nobody to tell.
+    // If the folder was removed, the servers in it fail and report that; the touch need not.
     utimes(file, now, now).catch(() => undefined);
   }, TOUCH_MS);
   timer.unref();
@@ -67,7 +68,7 @@ function holdEntry(file: string): FolderLock {
 }
 
 async function findOtherHolder(dir: string, mine: string, machine: string): Promise<Holder | null> {
-  // Both times come from the folder's own file system, so that two machines' clocks need not agree.
+  // Both times come from the folder's file system, so the clocks of two machines need not agree.
   const now = (await stat(mine)).mtimeMs;
   for (const name of await readdir(dir)) {
     const file = join(dir, name);
@@ -80,7 +81,7 @@ async function findOtherHolder(dir: string, mine: string, machine: string): Prom
     const seenMsAgo = Math.max(0, now - seenAt);
     const entry = await readEntry(file);
     if (entry === null) {
-      // Being written at this moment, or cut short by a crash.
+      // The entry is being written, or a crash interrupted its writing.
       if (seenMsAgo < FOREIGN_STALE_MS) return { pid: 0, startMark: null, machine, seenMsAgo };
     } else if (entry.machine === machine ? await isStillRunning(entry) : seenMsAgo < FOREIGN_STALE_MS) {
       return { ...entry, seenMsAgo };
@@ -98,7 +99,7 @@ async function readEntry(file: string): Promise<Entry | null> {
   }
 }
 
-/** Where this process's pids are valid: the host and, on Linux, the pid namespace (a container has its own). */
+/** Identifies where a pid is valid: the host and, on Linux, the pid namespace (each container has one). */
 async function describeMachine(): Promise<string> {
   const pids = await readlink('/proc/self/ns/pid').catch(() => '');
   return `${hostname()} ${pids}`.trim();

@@ -1,21 +1,21 @@
-// Where a child server's output goes: a file, not a pipe. A pipe whose reader was killed would take the server with it or block it.
+// The log file for the output of a child server. A pipe would end or block the server if its reader were killed.
 import { open, readFile, rename, stat } from 'node:fs/promises';
 import type { FileHandle } from 'node:fs/promises';
 
-// Looked at when the server starts; one older file is kept beside it.
+// Checked when the server starts; one older file is kept.
 const ROTATE_BYTES = 10 * 1024 * 1024;
 const TAIL_LINES = 15;
-// Some errors of the Temporal server run to pages in one line.
+// Some errors of the Temporal server are pages long in one line.
 const LONGEST_LINE = 500;
 
 export interface LogFile {
   readonly path: string;
   readonly handle: FileHandle;
-  /** What was written since the file was opened. */
+  /** Reads what was written since the file was opened. */
   readNew(): Promise<string>;
 }
 
-/** Opens the file for appending. The caller closes `handle` once the child has it. */
+/** Opens the file for appending. The caller closes `handle` after it started the child. */
 export async function openLogFile(path: string): Promise<LogFile> {
   const size = await sizeOf(path);
   if (size > ROTATE_BYTES) await rename(path, `${path}.1`);

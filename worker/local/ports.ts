@@ -1,4 +1,4 @@
-// TCP ports on 127.0.0.1. The servers that take them are the judge; these answers may be outdated a moment later.
+// TCP ports on 127.0.0.1. An answer may be outdated a moment later: only the server that binds the port knows for sure.
 import { createServer } from 'node:net';
 
 import { EmbeddedStartError, reasonOf, systemErrorCode } from './start-error';
@@ -21,12 +21,12 @@ export async function isPortTaken(port: number): Promise<boolean> {
   }
 }
 
-/** Throws where the port can't be had, naming what it was for and how to choose another. */
+/** Throws if the port is taken, with its purpose and how to choose another. */
 export async function ensurePortFree(port: number, purpose: string): Promise<void> {
   if (!(await isPortTaken(port))) return;
   throw new EmbeddedStartError(
     `Port ${port} on ${LOOPBACK}, asked for as ${purpose}, is taken by another program. ` +
-      `Choose another port, or name none and a free one is picked.`,
+      `Choose another port, or set none to use any free one.`,
   );
 }
 

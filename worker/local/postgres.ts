@@ -1,4 +1,4 @@
-// A real PostgreSQL in a folder, for as long as this process lives. Not for a server that somebody else runs.
+// A local PostgreSQL server with its data in a folder. It runs while this process runs. Not for servers that others run.
 import { randomBytes } from 'node:crypto';
 import { rm } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
@@ -27,13 +27,13 @@ const NAME = 'PostgreSQL';
 const DATABASE = 'durable_room';
 const SUPERUSER = 'postgres';
 
-// Replaying what a crash left in the write-ahead log takes tens of seconds at most (max_wal_size is 1 GB).
+// Recovery from the write-ahead log after a crash takes tens of seconds at most (max_wal_size is 1 GB).
 const READY_WITHIN_MS = 180_000;
 const POLL_MS = 15;
 const CONNECT_WITHIN_MS = 10_000;
-// A picked port can be taken by another program before PostgreSQL binds it.
+// Another program can take a free port before PostgreSQL binds it.
 const PORT_ATTEMPTS = 5;
-// The last backends of a postmaster that was killed notice within a second or so.
+// The backends of a killed postmaster end within about a second.
 const OLD_BACKENDS_GONE_WITHIN_MS = 10_000;
 
 const STOP_STEPS = [
@@ -44,22 +44,22 @@ const STOP_STEPS = [
   { signal: 'SIGKILL', waitMs: 5000 },
 ] as const satisfies readonly StopStep[];
 
-/** `test` survives no power cut, and is about twice as fast on a slow disk. */
+/** `test` loses data in a power failure, and is about twice as fast on a slow disk. */
 export type Durability = 'safe' | 'test';
 
 export interface EmbeddedPostgresOptions {
-  /** Holds everything of this server and nothing else. Persistent. */
+  /** Holds all files of this server and nothing else. Persistent. */
   readonly dir: string;
-  /** A free one is picked when none is named. */
+  /** Undefined: any free port. */
   readonly port?: number | undefined;
   readonly durability?: Durability | undefined;
   readonly log: LogLine;
-  /** Told when the server ends although nobody stopped it. */
+  /** Called when the server ends without having been stopped. */
   readonly onUnexpectedEnd?: ((reason: string) => void) | undefined;
 }
 
 export interface EmbeddedPostgres {
-  /** The superuser's URL of the database `durable_room`. Holds the password: not for a log. */
+  /** The superuser's URL of the database `durable_room`. It holds the password, so it must not be logged. */
   readonly url: string;
   readonly port: number;
   readonly pid: number;
@@ -67,7 +67,10 @@ export interface EmbeddedPostgres {
   stop(): Promise<void>;
 }
 
-/** Starts the PostgreSQL of that folder, making both where missing. Throws EmbeddedStartError, and leaves nothing running. */
+/**
+ * Starts the PostgreSQL server of that folder, and creates folder and cluster if missing.
+ * @throws EmbeddedStartError; nothing is left running
+ */
 export async function startEmbeddedPostgres(options: EmbeddedPostgresOptions): Promise<EmbeddedPostgres> {
   return await withProgress(options.log, `starting ${NAME}`, () => start(options));
 }
@@ -103,7 +106,7 @@ async function start(options: EmbeddedPostgresOptions): Promise<EmbeddedPostgres
   return { url: urlOf(cluster, port, DATABASE), port, pid: server.pid, stop: () => server.stop() };
 }
 
-/** Ends what a killed instance left: a server still running, or a pid file that names somebody else by now. */
+/** Cleans up after a killed instance: a server that still runs, or a pid file whose pid another process has now. */
 async function clearLastServer(folder: string, data: string, log: LogLine): Promise<void> {
   const left = await readPostmasterFile(data);
   const isOurs = (commandLine: readonly string[]): boolean =>
@@ -117,8 +120,8 @@ async function clearLastServer(folder: string, data: string, log: LogLine): Prom
     stopSteps: STOP_STEPS,
     log,
   });
-  // PostgreSQL sees to a pid file whose process is gone. It gives up on one whose pid was given to another process of
-  // the same user, which is common in containers, where pids are small. stopOrphan proved that this one isn't ours.
+  // PostgreSQL itself handles a pid file whose process is gone. It refuses to start if another process of the same user has
+  // that pid, which is common in containers, where pids are small. stopOrphan proved that this process isn't ours.
   const stale = await readPostmasterFile(data);
   if (stale !== null && isPidAlive(stale.pid)) await rm(join(data, 'postmaster.pid'), { force: true });
 }
@@ -159,7 +162,7 @@ function settingsOf(port: number, durability: Durability): string[] {
   const settings = {
     port: String(port),
     listen_addresses: LOOPBACK,
-    // No socket: a shared folder for it invites clashes, and a path in ours may exceed the 107 bytes it can have.
+    // No socket: a shared folder for sockets can cause conflicts, and a path in our folder may exceed the limit of 107 bytes.
     unix_socket_directories: '',
     max_connections: '200',
     shared_buffers: '128MB',
@@ -169,7 +172,7 @@ function settingsOf(port: number, durability: Durability): string[] {
     log_destination: 'stderr',
     logging_collector: 'off',
     log_checkpoints: 'off',
-    // The details of an error hold the row, and a room's content does not belong into a log.
+    // The details of an error hold the row, and content of rooms must not be logged.
     log_error_verbosity: 'terse',
     log_min_error_statement: 'panic',
     ...(durability === 'test' ? { fsync: 'off', synchronous_commit: 'off', full_page_writes: 'off' } : {}),
@@ -178,8 +181,8 @@ function settingsOf(port: number, durability: Durability): string[] {
 }
 
 /**
- * Null once our server, and no other, accepts connections on the port; else why it does not. The answer comes from the
- * pid file in our folder, so that the password is never offered to somebody else's server on that port.
+ * Resolves with null when our own server accepts connections on the port, else with the reason. It reads the pid file in our
+ * folder, so that the password is never sent to another server on that port.
  */
 async function waitUntilReady(cluster: Cluster, server: ServerProcess, port: number): Promise<string | null> {
   const until = Date.now() + READY_WITHIN_MS;

@@ -1,4 +1,4 @@
-// Which process a pid means. A pid alone proves nothing: it is given to another process after a kill or a reboot.
+// Identifies a process beyond its pid, which the system gives to another process after a kill or a reboot.
 import { execFile } from 'node:child_process';
 import { readFile } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -8,7 +8,7 @@ import { systemErrorCode } from './start-error';
 
 const run = promisify(execFile);
 
-/** A process, told apart from any later one with the same pid. `startMark` is null where the system can't say. */
+/** Distinguishes a process from any later one with the same pid. `startMark` is null if the system provides none. */
 export interface ProcessIdentity {
   readonly pid: number;
   readonly startMark: string | null;
@@ -19,7 +19,7 @@ export async function identifyProcess(pid: number): Promise<ProcessIdentity> {
   return { pid, startMark: await readStartMark(pid) };
 }
 
-/** Whether that very process still runs. Where no mark was or can be read, any process with its pid counts. */
+/** Whether exactly that process still runs. Without a start mark, any process with its pid counts. */
 export async function isStillRunning(identity: ProcessIdentity): Promise<boolean> {
   if (!isPidAlive(identity.pid)) return false;
   const startMark = await readStartMark(identity.pid);
@@ -28,7 +28,7 @@ export async function isStillRunning(identity: ProcessIdentity): Promise<boolean
 }
 
 export function isPidAlive(pid: number): boolean {
-  // 0 and negative numbers address process groups, ours among them.
+  // 0 and negative numbers address process groups, including ours.
   if (!Number.isSafeInteger(pid) || pid <= 0) return false;
   try {
     process.kill(pid, 0);
@@ -38,7 +38,7 @@ export function isPidAlive(pid: number): boolean {
   }
 }
 
-/** The arguments of a process, or null when it is gone or can't be read. Without /proc they come split at spaces. */
+/** The arguments of a process, or null if it is gone or they can't be read. Without /proc they are split at spaces. */
 export async function readCommandLine(pid: number): Promise<readonly string[] | null> {
   if (process.platform === 'linux') {
     const raw = await readFile(`/proc/${pid}/cmdline`, 'utf8').catch(() => '');
@@ -53,7 +53,7 @@ export interface StopStep {
   readonly waitMs: number;
 }
 
-/** Sends each signal in turn until the process is gone. False when it outlives them all. */
+/** Sends the signals in order until the process is gone. Returns false if it is still running after the last one. */
 export async function stopProcess(identity: ProcessIdentity, steps: readonly StopStep[]): Promise<boolean> {
   for (const step of steps) {
     if (!(await isStillRunning(identity))) return true;
@@ -75,13 +75,13 @@ async function readStartMark(pid: number): Promise<string | null> {
   if (process.platform !== 'linux') return await askPs(pid, 'lstart');
   try {
     const stat = await readFile(`/proc/${pid}/stat`, 'utf8');
-    // The program's name, in parentheses, may hold spaces: count the fields after it.
+    // The program's name, in parentheses, may hold spaces, so fields are counted after it.
     const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
     const state = fields[0];
     const startTicks = fields[19];
-    // A zombie runs nothing any more; it waits for a parent that may never ask.
+    // A zombie no longer runs; it waits until its parent reads its exit code.
     if (startTicks === undefined || state === 'Z' || state === 'X') return null;
-    // Ticks count from the boot, so the boot belongs to the mark.
+    // Ticks count from the boot, so the mark includes the boot.
     const bootId = await readFile('/proc/sys/kernel/random/boot_id', 'utf8');
     return `${bootId.trim()}/${startTicks}`;
   } catch {

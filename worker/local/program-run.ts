@@ -1,17 +1,17 @@
-// Runs a program to its end and collects what it writes, with a limit on silence at the start and on the whole.
+// Runs a program to its end and collects its output, with a time limit for the first output and for the whole run.
 import { spawn } from 'node:child_process';
 
 import { systemErrorCode } from './start-error';
 
 export interface ProgramLimits {
-  /** Most time until `isFirstByte` holds of the output; the program is killed past it. */
+  /** Time until `isFirstByte` accepts the output; after it the program is killed. */
   readonly firstByteWithinMs?: number | undefined;
   readonly isFirstByte?: ((output: string) => boolean) | undefined;
   readonly endWithinMs: number;
   readonly signal?: AbortSignal | undefined;
 }
 
-/** Resolves with stdout and stderr together, of a program that ended with code 0; rejects with the reason otherwise. */
+/** Resolves with stdout and stderr together if the program exits with 0; rejects with the reason otherwise. */
 export type RunProgram = (command: string, args: readonly string[], limits: ProgramLimits) => Promise<string>;
 
 export const runProgram: RunProgram = async (command, args, limits) => {

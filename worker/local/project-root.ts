@@ -1,10 +1,10 @@
-// The folder of this project: where package.json is, beside the sources and beside the compiled code in dist.
+// The folder of this project: the one with package.json, above the sources and the compiled code.
 
 import { existsSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 
 export const PROJECT_ROOT = findProjectRoot();
-/** Kept between runs, so that the Temporal CLI is downloaded once. */
+/** Keeps the downloaded Temporal CLI between runs. */
 export const CLI_CACHE = join(PROJECT_ROOT, '.durable-room', 'cache');
 
 function findProjectRoot(): string {

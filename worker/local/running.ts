@@ -1,5 +1,5 @@
-// Where the embedded services of a data folder are to be found while they run: written by the instance that owns the
-// folder, read by commands that are typed beside it.
+// The addresses of the local servers of a data folder while they run. The instance that owns the folder writes them; the
+// commands of `durable-room` read them.
 
 import { readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -12,17 +12,17 @@ import type { Services } from './services';
 export const DEFAULT_DATA_FOLDER = join(PROJECT_ROOT, '.durable-room', 'data');
 
 const FILE = 'running.json';
-/** Temporal's own configuration format, so that its CLI can be pointed here: `temporal --config-file …`. */
+/** A file in Temporal's configuration format, for its CLI: `temporal --config-file …`. */
 const PROFILE_FILE = 'temporal.toml';
 
 const Running = z.object({
   owner: z.object({ pid: z.int().positive(), startMark: z.string().nullable() }),
-  /** Null where the service is not ours. */
+  /** Null if the server is not a local one. */
   database_url: z.string().nullable(),
   temporal: z.object({ address: z.string(), namespace: z.string() }).nullable(),
 });
 
-/** Writes where the services that were started here are, for their owner alone to read. Returns how to take it back. */
+/** Writes the addresses of the local servers to a file that only its owner can read. Returns a function that removes it. */
 export async function announceServices(
   folder: DataFolder,
   own: { readonly databaseUrl: string | null; readonly temporal: Services['temporal'] | null },
@@ -42,12 +42,12 @@ function profileOf({ address, namespace }: { address: string; namespace: string 
   return `[profile.default]\naddress = ${JSON.stringify(address)}\nnamespace = ${JSON.stringify(namespace)}\n`;
 }
 
-/** The configuration file of the embedded Temporal server: with it, nobody's own file is read instead. */
+/** The configuration file of the local Temporal server. Setting it keeps the SDK from reading the user's own file. */
 export function profileFileOf(folder: string): string {
   return join(folder, PROFILE_FILE);
 }
 
-/** The settings of the services that run in this folder, as environment variables; empty when none do. */
+/** The settings of the local servers that run in this folder, as environment variables. Empty if none run. */
 export async function findRunningServices(folder: string): Promise<Record<string, string>> {
   const text = await readFile(join(folder, FILE), 'utf8').catch(() => null);
   const running = text === null ? null : Running.parse(JSON.parse(text));

@@ -1,4 +1,5 @@
-// A server that we start and own: its output, its end, and the record that tells an orphan from one in use.
+// A server process that we start and own: its output, its end, and the record that distinguishes an orphan from a server in
+// use.
 import { spawn } from 'node:child_process';
 import { readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -12,17 +13,17 @@ import type { LogLine } from './silence';
 import { EmbeddedStartError } from './start-error';
 
 export interface ServerCommand {
-  /** As told to people, such as PostgreSQL. */
+  /** The name in messages, such as PostgreSQL. */
   readonly name: string;
   readonly executable: string;
   readonly args: readonly string[];
   readonly workingFolder: string;
-  /** All of its environment: ours may hold secrets, and settings that mean another server (PGDATA, TEMPORAL_NAMESPACE). */
+  /** Its whole environment: ours may hold secrets, and settings for another server (PGDATA, TEMPORAL_NAMESPACE). */
   readonly environment: Readonly<Record<string, string>>;
   readonly user: { readonly uid: number; readonly gid: number } | null;
   readonly logPath: string;
   readonly recordPath: string;
-  /** In order, and the first also when this process exits without having stopped the server. */
+  /** In this order. The first signal is also sent if this process exits without having stopped the server. */
   readonly stopSteps: readonly [StopStep, ...StopStep[]];
 }
 
@@ -30,15 +31,15 @@ export interface ServerProcess {
   readonly pid: number;
   /** How it ended, or null while it runs. */
   ending(): string | null;
-  /** What it wrote since it was started. */
+  /** The output since its start. */
   output(): Promise<string>;
-  /** Called at most once, when the server ends although nobody stopped it. */
+  /** The listener is called at most once, when the server ends without having been stopped. */
   onUnexpectedEnd(listener: (ending: string) => void): void;
   /** Resolves when the process is gone. Idempotent; throws when it can't be killed. */
   stop(): Promise<void>;
 }
 
-/** Starts the server and records whose it is. That it runs does not mean that it is ready. */
+/** Starts the server and records its owner. A running server is not necessarily ready. */
 export async function startServerProcess(command: ServerCommand): Promise<ServerProcess> {
   const logFile = await openLogFile(command.logPath);
   let ending: string | null = null;
@@ -46,11 +47,11 @@ export async function startServerProcess(command: ServerCommand): Promise<Server
   let unexpectedEnd: ((ending: string) => void) | null = null;
   const child = spawn(command.executable, command.args, {
     cwd: command.workingFolder,
-    // Windows starts nothing without its own variables.
+    // Windows can't start a program without its own variables.
     ...(process.platform === 'win32' ? {} : { env: command.environment }),
     stdio: ['ignore', logFile.handle.fd, logFile.handle.fd],
-    // A group of its own: Ctrl-C in a terminal reaches the whole foreground group, and would stop the databases
-    // before the workers have put down what they hold.
+    // In its own process group: Ctrl-C in a terminal reaches the whole foreground group, and would stop the databases before
+    // the workers have finished their work.
     detached: true,
     ...command.user,
   });
@@ -114,14 +115,14 @@ const ServerRecord = z.object({ server: Identity, owner: Identity });
 type ServerRecord = z.infer<typeof ServerRecord>;
 
 /**
- * Stops the server that a killed instance left behind, if there is one. Throws when its owner lives.
- * `isOurs` judges a command line: a pid in a file may by now be anybody's.
+ * Stops the server that a killed instance left running, if there is one. Throws if its owner is alive.
+ * `isOurs` checks the command line, because another process may have the recorded pid now.
  */
 export async function stopOrphan(options: {
   readonly name: string;
   readonly folder: string;
   readonly recordPath: string;
-  /** Further pids that may be the server, from files of its own. */
+  /** Further pids that may be the server's, from the server's own files. */
   readonly pids?: readonly number[];
   readonly isOurs: (commandLine: readonly string[]) => boolean;
   readonly stopSteps: readonly StopStep[];

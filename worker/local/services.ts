@@ -1,5 +1,5 @@
-// What the project needs around it: a PostgreSQL and a Temporal server. Configured ones are used as they are; those that
-// are not configured are started here, and stopped with us.
+// The servers that the project needs: PostgreSQL and Temporal. A configured server is used; for one that is not configured, a
+// local one is started here and stopped with this process.
 import { join } from 'node:path';
 
 import type { DataFolder } from './data-folder';
@@ -12,16 +12,16 @@ import { startEmbeddedTemporal } from './temporal-server';
 import type { EmbeddedTemporal } from './temporal-server';
 
 export interface ServicesOptions {
-  /** Taken by the caller, and released by it after `stop`. Null only where both services are configured. */
+  /** The caller locks it, and releases it after `stop`. May be null only if both servers are configured. */
   readonly dataFolder: DataFolder | null;
-  /** DATABASE_URL: used, and nothing is started. */
+  /** DATABASE_URL. If set, that server is used and no local one started. */
   readonly databaseUrl?: string | undefined;
-  /** TEMPORAL_ADDRESS: used, and nothing is started. */
+  /** TEMPORAL_ADDRESS. If set, that server is used and no local one started. */
   readonly temporalAddress?: string | undefined;
   readonly temporalNamespace?: string | undefined;
   /** TEMPORAL_CLI_PATH */
   readonly temporalCliPath?: string | undefined;
-  /** Where a fetched Temporal CLI is kept; in the data folder when none is named. */
+  /** Keeps a downloaded Temporal CLI. Undefined: the data folder. */
   readonly cliCacheDir?: string | undefined;
   readonly postgresPort?: number | undefined;
   readonly temporalPort?: number | undefined;
@@ -29,22 +29,22 @@ export interface ServicesOptions {
   readonly temporalHeadless?: boolean | undefined;
   readonly durability?: Durability | undefined;
   readonly log: LogLine;
-  /** Told when a service that was started here ends although nobody stopped it. */
+  /** Called when a local server ends without having been stopped. */
   readonly onUnexpectedEnd?: ((reason: string) => void) | undefined;
   /** For tests. */
   readonly starters?: Partial<Starters> | undefined;
 }
 
 export interface Services {
-  /** May hold a password: not for a log. */
+  /** May hold a password, so it must not be logged. */
   readonly databaseUrl: string;
   readonly temporal: {
     readonly address: string;
     readonly namespace: string;
-    /** Null where the server is not ours, or has no UI. */
+    /** Null if the server is not a local one, or has no UI. */
     readonly uiUrl: string | null;
   };
-  /** Stops what was started, in reverse order. Idempotent. */
+  /** Stops the local servers in reverse order. Idempotent. */
   stop(): Promise<void>;
 }
 
@@ -54,9 +54,9 @@ interface Starters {
   readonly temporal: typeof startEmbeddedTemporal;
 }
 
-/** Resolves when both can be used. Throws when one can't be started, after stopping the other. */
+/** Resolves when both servers can be used. If one can't be started, stops the other and throws. */
 export async function startServices(given: ServicesOptions): Promise<Services> {
-  // A variable that is set to nothing, as a compose file passes on one that is missing, is not configured.
+  // An empty variable counts as not configured: a compose file passes a missing variable on as an empty one.
   const options: ServicesOptions = {
     ...given,
     databaseUrl: given.databaseUrl || undefined,
@@ -73,7 +73,7 @@ export async function startServices(given: ServicesOptions): Promise<Services> {
   const abort = new AbortController();
   let firstFailure: unknown = null;
   const abortOthers = (error: unknown): never => {
-    // The other's failure may only be that it was given up, and is still worth a line.
+    // The second failure may only follow from the abort, but is still logged.
     if (abort.signal.aborted) options.log(reasonOf(error));
     else firstFailure = error;
     abort.abort();
@@ -151,7 +151,7 @@ function folderOf(options: ServicesOptions, setting: string): DataFolder {
   throw new EmbeddedStartError(`${setting} is not set, and there is no data folder to start a server of our own in.`);
 }
 
-/** One that can't be stopped does not keep the other from being stopped. */
+/** Stops every server, even if one of them can't be stopped. */
 async function stopAll(services: readonly ({ stop(): Promise<void> } | null)[]): Promise<void> {
   const failures: unknown[] = [];
   for (const service of services) {

@@ -1,10 +1,10 @@
-// Tells whoever waits what is being waited for. Starting may take a download, and a silent terminal reads as a hang.
+// Logs progress while something takes long: a start may include a download, and a silent terminal looks like a hang.
 
 export type LogLine = (line: string) => void;
 
 const SILENCE_MS = 1000;
 
-/** Runs the task, and logs what it is doing each time a second passes. `what` may be a function: it is asked anew each time. */
+/** Runs the task, and logs `what` every second until it ends. If `what` is a function, it is called each time. */
 export async function withProgress<T>(log: LogLine, what: string | (() => string), task: () => Promise<T>): Promise<T> {
   const startedAt = Date.now();
   const timer = setInterval(() => {

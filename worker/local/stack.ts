@@ -1,5 +1,5 @@
-// The whole stack on one machine: PostgreSQL and Temporal where none are configured, the API and workers as processes of
-// their own. `npm start` and everything that needs all of it stand on this.
+// The whole stack on one machine: local PostgreSQL and Temporal servers if none are configured, the API and workers as child
+// processes. `npm start`, `npm run dev`, the demo and the benchmarks use it.
 
 import { fork, type ChildProcess } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
@@ -11,7 +11,7 @@ import { announceServices, profileFileOf } from './running';
 import { startServices, type Services, type ServicesOptions } from './services';
 import { namesTemporal, withoutTemporal } from '../cli/tool-environment';
 
-/** How long a process may take to say that it is ready, and to stop. */
+/** How long a process may take until it is ready, and until it has stopped. */
 const READY_MS = 30_000;
 const STOP_MS = 20_000;
 
@@ -19,32 +19,34 @@ const API_MAIN = join(__dirname, '..', '..', 'api', 'main.js');
 const WORKER_MAIN = join(__dirname, '..', 'main.js');
 
 export interface StackOptions {
-  /** Where the embedded services keep their data, and the secrets that were made for them. */
+  /** Holds the data of the local servers and their secrets. */
   readonly dataFolder: string;
-  /** Passed on to the processes; DATABASE_URL and TEMPORAL_ADDRESS in it mean: use those. */
+  /** Passed on to the processes. If it sets DATABASE_URL or TEMPORAL_ADDRESS, that server is used and no local one started. */
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly workers?: number;
   readonly services?: Partial<Omit<ServicesOptions, 'dataFolder' | 'log'>>;
   readonly log: (line: string) => void;
-  /** Told when a process ends that nobody stopped. */
+  /** Called when a process ends that the stack did not stop. */
   readonly onExit?: (name: string, child: ChildProcess, code: number | null, signal: string | null) => void;
 }
 
 export interface Stack {
   readonly services: Services;
   readonly apiUrl: string;
-  /** The operator key if it was made just now; it can't be shown again. */
+  /** The operator key if this start created it; it can't be shown again. Otherwise null. */
   readonly operatorKey: string | null;
   readonly workers: readonly ChildProcess[];
-  /** Starts one more worker; `main` is another program that behaves like one. */
+  /** Starts one more worker. `main` names another program that behaves like a worker. */
   startWorker(env?: Record<string, string>, main?: string): Promise<ChildProcess>;
-  /** Starts the API anew on the port it had. */
+  /** Restarts the API on its port. */
   restartApi(): Promise<void>;
+  /** Restarts the API on its port, and the workers. Rejects if one of them does not get ready. */
+  restartProcesses(): Promise<void>;
   /** Stops what was started, in reverse order. Idempotent. */
   stop(): Promise<void>;
 }
 
-/** Starts everything and resolves when the API answers and the workers poll. Stops what it started when a part fails. */
+/** Starts everything and resolves when the API answers and the workers poll. If a part fails, stops what it started. */
 export async function startStack(options: StackOptions): Promise<Stack> {
   const undo: (() => Promise<void>)[] = [];
   let stopped: Promise<void> | undefined;
@@ -93,10 +95,11 @@ async function start(
     children.add(child);
     child.once('exit', (code, signal) => {
       children.delete(child);
-      if (!isStopping() && !expected.has(child)) options.onExit?.(name, child, code, signal);
+      if (!expected.delete(child) && !isStopping()) options.onExit?.(name, child, code, signal);
     });
   };
-  const expected = new WeakSet<ChildProcess>();
+  /** Processes that the stack itself ends. */
+  const expected = new Set<ChildProcess>();
   undo.push(async () => {
     await Promise.all([...children].map((child) => endProcess(child)));
   });
@@ -105,16 +108,23 @@ async function start(
   watch('api', api.child);
   const apiUrl = `http://127.0.0.1:${api.ready.port}`;
   options.log(`API is up on ${apiUrl}`);
+  const startApi = async (): Promise<void> => {
+    api = await launch(API_MAIN, { ...env, API_PORT: String(api.ready.port) });
+    watch('api', api.child);
+  };
   const workers: ChildProcess[] = [];
   const startWorker: Stack['startWorker'] = async (extra = {}, main = WORKER_MAIN) => {
-    // A port that was named can be had by one process only.
+    // Only one process can have the configured port.
     const port = workers.length === 0 ? (env['WORKER_PORT'] ?? '0') : '0';
     const { child } = await launch(main, { ...env, WORKER_PORT: port, ...extra });
     watch('worker', child);
     workers.push(child);
     return child;
   };
-  await Promise.all(Array.from({ length: options.workers ?? 1 }, () => startWorker()));
+  const startWorkers = async (): Promise<void> => {
+    await Promise.all(Array.from({ length: options.workers ?? 1 }, () => startWorker()));
+  };
+  await startWorkers();
   options.log(`${workers.length} worker process(es) up`);
   return {
     services,
@@ -125,8 +135,15 @@ async function start(
     restartApi: async () => {
       expected.add(api.child);
       await endProcess(api.child);
-      api = await launch(API_MAIN, { ...env, API_PORT: String(api.ready.port) });
-      watch('api', api.child);
+      await startApi();
+    },
+    restartProcesses: async () => {
+      const running = [...children];
+      for (const child of running) expected.add(child);
+      await Promise.all(running.map((child) => endProcess(child)));
+      workers.length = 0;
+      await startApi();
+      await startWorkers();
     },
     stop,
   };
@@ -144,7 +161,7 @@ async function environmentOf(
   const masterKeys =
     given['MASTER_KEYS'] ?? (await folder.secret('master-keys', () => `k1:${randomBytes(32).toString('base64')}`));
   return {
-    // A key or a certificate for another server would keep everyone from ours.
+    // An API key or certificate for another server would make the connection to the local one fail.
     ...(ownTemporal ? { ...withoutTemporal(given), TEMPORAL_CONFIG_FILE: profileFileOf(folder.path) } : given),
     DATABASE_URL: services.databaseUrl,
     TEMPORAL_ADDRESS: services.temporal.address,
@@ -183,7 +200,7 @@ function isReady(message: unknown): message is Ready & { type: 'ready' } {
   return typeof message === 'object' && message !== null && 'type' in message && message.type === 'ready';
 }
 
-/** Asks a process to stop, and ends it when it does not in time. */
+/** Sends SIGTERM, and SIGKILL if the process has not stopped in time. */
 export async function endProcess(child: ChildProcess): Promise<void> {
   if (child.exitCode !== null || child.signalCode !== null) return;
   await new Promise<void>((resolve) => {

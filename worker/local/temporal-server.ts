@@ -1,5 +1,5 @@
-// A real Temporal dev server, kept in one database file, for as long as this process lives. Finding its program is
-// temporal-cli.ts's work. The dev server is Temporal's own, and not made for production; set TEMPORAL_ADDRESS there.
+// A local Temporal dev server with its data in one database file. It runs while this process runs. temporal-cli.ts finds its
+// program. Temporal's dev server is not made for production; set TEMPORAL_ADDRESS there.
 import { mkdir, realpath } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -19,27 +19,27 @@ const NAME = 'The Temporal server';
 const DEFAULT_NAMESPACE = 'default';
 const SEARCH_ATTRIBUTES = ['RoomId', 'AgentId', 'CompanyId', 'RunEnding', 'RunState'];
 
-// Temporal's own ports: whoever opens the UI or runs `temporal workflow list` finds us there, when nobody else is.
+// Temporal's usual ports, where the UI and `temporal workflow list` find the server; used if they are free.
 const USUAL_PORT = 7233;
 const USUAL_UI_PORT = 8233;
 
-// The dev server has one history shard and by default reads each of its queues 20 times a second, so every step of a
-// run would wait up to 50 ms.
+// The dev server has one history shard and by default reads each queue 20 times a second, so every step of a run would wait
+// up to 50 ms.
 const QUEUE_READS_PER_SECOND = 2000;
 const QUEUES = ['transfer', 'timer', 'visibility'];
 
-// Measured on two cores: 18 runs a second instead of 8, as fast as in memory. Survives SIGKILL. The exclusive lock also
-// refuses a second server on the same file.
+// Measured on two cores: 18 runs a second instead of 8, as fast as in memory. The data survives a SIGKILL. The exclusive lock
+// also refuses a second server on the same file.
 const SQLITE_PRAGMAS = ['journal_mode=WAL', 'synchronous=NORMAL', 'locking_mode=EXCLUSIVE'];
 
-// Up in half a second here; the rest is for a slow disk with a large file.
+// The start takes half a second; the rest is for a slow disk with a large file.
 const READY_WITHIN_MS = 60_000;
-// For a version that words its first lines otherwise: one that did not get its ports has ended by then.
+// For a version with other first lines of output: a server that did not get its ports has ended by then.
 const BIND_FAILURE_ENDS_IT_WITHIN_MS = 5000;
 const POLL_MS = 25;
 const PORT_ATTEMPTS = 5;
 
-// The server asks who runs it, and ends at once where neither the system nor USER can tell (a container's bare uid).
+// The server needs a user name and ends at once if neither the system nor USER has one (a container with a bare uid).
 const ENVIRONMENT = { PATH: '/usr/bin:/bin', USER: 'durable-room' };
 
 const STOP_STEPS = [
@@ -52,19 +52,19 @@ export interface EmbeddedTemporalOptions {
   readonly cliPath: string;
   /** Holds the database file, the log and the record of the process, and nothing else. */
   readonly dir: string;
-  /** Keep nothing: for tests. `dir` holds the log only. */
+  /** Keeps no data, for tests. `dir` then holds only the log. */
   readonly inMemory?: boolean | undefined;
   readonly namespace?: string | undefined;
-  /** 7233 when free, else a free one, when none is named. */
+  /** Undefined: 7233 if it is free, else any free port. */
   readonly port?: number | undefined;
-  /** 8233 when free, else a free one, when none is named. */
+  /** Undefined: 8233 if it is free, else any free port. */
   readonly uiPort?: number | undefined;
-  /** Without the UI. */
+  /** True: without the UI. */
   readonly headless?: boolean | undefined;
   /** Further arguments of `temporal server start-dev`. */
   readonly extraArgs?: readonly string[] | undefined;
   readonly log: LogLine;
-  /** Told when the server ends although nobody stopped it. */
+  /** Called when the server ends without having been stopped. */
   readonly onUnexpectedEnd?: ((reason: string) => void) | undefined;
 }
 
@@ -78,7 +78,7 @@ export interface EmbeddedTemporal {
   stop(): Promise<void>;
 }
 
-/** Starts the Temporal server of that folder. Throws EmbeddedStartError, and leaves nothing running. */
+/** Starts the Temporal server of that folder. @throws EmbeddedStartError; nothing is left running */
 export async function startEmbeddedTemporal(options: EmbeddedTemporalOptions): Promise<EmbeddedTemporal> {
   return await withProgress(options.log, 'starting Temporal', () => start(options));
 }
@@ -157,7 +157,7 @@ async function choosePorts(
 
 async function choosePort(asked: number | undefined, usual: number, purpose: string, attempt: number): Promise<number> {
   if (asked !== undefined) {
-    // Also so that the server which answers there a moment later is the one we started.
+    // Checked first, so that the server that answers there later is the one that we started.
     await ensurePortFree(asked, purpose);
     return asked;
   }
@@ -182,8 +182,8 @@ function argumentsOf(port: number, uiPort: number | null, namespace: string, dat
 }
 
 /**
- * Null once our server, and no other, answers for the namespace; else why it does not. The server says where it listens
- * only after it has taken its ports, so nobody is asked before.
+ * Resolves with null when our own server answers for the namespace, else with the reason. The server prints its address only
+ * after it has bound its ports, so no request is sent before.
  */
 async function waitUntilReady(
   server: ServerProcess,
@@ -191,7 +191,7 @@ async function waitUntilReady(
 ): Promise<string | null> {
   const startedAt = Date.now();
   const banner = new RegExp(`Server:\\s+\\S*:${wanted.port}\\s`);
-  let lastAnswer = 'it did not say that it listens';
+  let lastAnswer = 'it did not print its address';
   while (Date.now() - startedAt < READY_WITHIN_MS) {
     const ending = server.ending();
     if (ending !== null) return `${NAME} did not start (${ending}). It wrote:\n${lastLines(await server.output())}`;
@@ -205,7 +205,7 @@ async function waitUntilReady(
   return `${NAME} was not ready within ${READY_WITHIN_MS / 1000} s: ${lastAnswer}. It wrote:\n${lastLines(await server.output())}`;
 }
 
-/** Null when the frontend knows the namespace, else what it said. */
+/** Null if the frontend knows the namespace, else its error message. */
 async function askForNamespace(address: string, namespace: string): Promise<string | null> {
   const deadline = Date.now() + 2000;
   let connection: Connection | null = null;

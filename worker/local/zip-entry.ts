@@ -1,11 +1,11 @@
-// Reads one file out of a zip archive (a wheel is one) with Node's own inflate: `unzip` is often missing in containers.
+// Extracts one file from a zip archive, such as a wheel, with Node's inflate: `unzip` is often missing in containers.
 import { createReadStream, createWriteStream } from 'node:fs';
 import { open } from 'node:fs/promises';
 import { PassThrough } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { createInflateRaw } from 'node:zlib';
 
-// Numbers of the zip format (APPNOTE 4.3): signatures, sizes of the fixed parts, and where a field stands in them.
+// Constants of the zip format (APPNOTE 4.3): signatures, and sizes of the fixed parts.
 const END_SIGNATURE = 0x06054b50;
 const END_BYTES = 22;
 const LONGEST_COMMENT_BYTES = 65_535;
@@ -22,7 +22,7 @@ interface Entry {
   readonly localOffset: number;
 }
 
-/** Writes the first entry whose name fits to a new file. Throws when there is none, or the archive is damaged. No zip64. */
+/** Writes the first entry whose name fits to a new file. Throws if there is none or the archive is damaged. No zip64. */
 export async function extractZipEntry(archive: string, fits: (name: string) => boolean, to: string): Promise<void> {
   const file = await open(archive, 'r');
   let start: number;

@@ -1,5 +1,5 @@
-// OpenTelemetry's SDK for one process. Loaded only where somebody wants spans (`wantsTracing`); everything else goes by
-// OpenTelemetry's own small API, which does nothing until this is started.
+// OpenTelemetry's SDK for one process, loaded only if spans are wanted (`wantsTracing`). All other code uses OpenTelemetry's
+// small API, which does nothing until this is started.
 
 import { envDetectorSync, Resource } from '@opentelemetry/resources';
 import { BatchSpanProcessor, NodeTracerProvider, type SpanProcessor } from '@opentelemetry/sdk-trace-node';
@@ -8,13 +8,13 @@ import { OTLPTraceExporter } from '@opentelemetry/exporter-trace-otlp-http';
 export interface Tracing {
   readonly processor: SpanProcessor;
   readonly resource: Resource;
-  /** Sends what is still here and stops. */
+  /** Sends the remaining spans and stops. */
   stop(): Promise<void>;
 }
 
 /**
- * Sends this process's spans over OTLP/HTTP to where OTEL_EXPORTER_OTLP_ENDPOINT says, under OTEL_SERVICE_NAME or the
- * given name. Headers, sampling, batching: OpenTelemetry's own variables, read by its SDK.
+ * Sends this process's spans over OTLP/HTTP to OTEL_EXPORTER_OTLP_ENDPOINT, under OTEL_SERVICE_NAME or the given name. The SDK
+ * itself reads OpenTelemetry's variables for headers, sampling and batching.
  */
 export function startTracing(serviceName: string): Tracing {
   const resource = new Resource({ 'service.name': serviceName }).merge(envDetectorSync.detect());

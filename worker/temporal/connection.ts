@@ -1,34 +1,34 @@
-// Connections of Temporal's clients. A worker's own connection is worker/connections.ts'.
+// Connections for Temporal clients. worker/connections.ts makes the connection that a worker polls through.
 
 import { Connection, type ConnectionOptions } from '@temporalio/client';
 import { explainTemporalFailure, type TemporalUnavailable } from './failure';
 import type { TemporalSettings } from './settings';
 
 const CONNECT_WITHIN_MS = 10_000;
-const TRY_AGAIN_MS = 250;
+const RETRY_MS = 250;
 
-/** A connection that opens when it is first used, and outlives restarts of the server. */
+/** A connection that opens at its first use and reconnects after a restart of the server. */
 export function openLazily(settings: TemporalSettings): Connection {
   try {
     return Connection.lazy({ ...clientOptions(settings), connectTimeout: CONNECT_WITHIN_MS });
   } catch (error) {
-    // A certificate that is none fails here.
+    // An invalid certificate fails here.
     throw explainTemporalFailure(settings, error);
   }
 }
 
 /**
- * A connection that was tried: the server answers, takes our key, and has the namespace. A server that is not there is
- * waited for, as long as it takes one to start.
- * @throws TemporalUnavailable, which says what is wrong
+ * A tested connection: the server answers, accepts our key, and has the namespace. Waits 10 s for a server that does not
+ * answer, because it may be starting.
+ * @throws TemporalUnavailable that explains the failure
  */
 export async function openConnection(settings: TemporalSettings): Promise<Connection> {
   const until = Date.now() + CONNECT_WITHIN_MS;
   for (;;) {
     const failure = await tryConnecting(settings);
     if (failure === null) break;
-    if (failure.needsMending || Date.now() > until) throw failure;
-    await new Promise((resolve) => setTimeout(resolve, TRY_AGAIN_MS));
+    if (failure.needsFix || Date.now() > until) throw failure;
+    await new Promise((resolve) => setTimeout(resolve, RETRY_MS));
   }
   const connection = openLazily(settings);
   try {
@@ -40,7 +40,7 @@ export async function openConnection(settings: TemporalSettings): Promise<Connec
   }
 }
 
-/** One call, without the SDK's retries: they would end in a deadline that says nothing of its cause. */
+/** One call without the SDK's retries, which would end in a deadline error that hides the cause. */
 async function tryConnecting(settings: TemporalSettings): Promise<TemporalUnavailable | null> {
   let probe: Connection | undefined;
   try {

@@ -1,5 +1,5 @@
-// A team's own data converter: one module, named in TEMPORAL_DATA_CONVERTER, for workers, clients and whoever reads a
-// history. Without one, the SDK's default.
+// The deployment's own data converter: one module, named in TEMPORAL_DATA_CONVERTER, that workers, clients and readers of
+// histories use. Without it, the SDK's default.
 
 import { isAbsolute, resolve } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
@@ -15,23 +15,23 @@ import type { Environment } from './settings';
 const VARIABLE = 'TEMPORAL_DATA_CONVERTER';
 const NAMES = ['payloadConverterPath', 'failureConverterPath', 'payloadCodecs', 'externalStorage'] as const;
 
-/** Goes there and back once, before anything of value does. */
+/** Encoded and decoded once as a test, before the converter is used. */
 const SAMPLE = { run: 'run_sample', declared: ['reply'], t: { limitMs: 1 } };
 
 /**
  * The converter that TEMPORAL_DATA_CONVERTER names: a path to a module, or a package, whose exports (or whose `default`
- * or `dataConverter`) are Temporal's own `DataConverter`. Undefined where none is named.
- * @throws TemporalUnavailable that says what is wrong with the module
+ * or `dataConverter`) are a Temporal `DataConverter`. Undefined if none is named.
+ * @throws TemporalUnavailable that explains what is wrong with the module
  */
 export async function readDataConverter(env: Environment): Promise<DataConverter | undefined> {
   const named = env[VARIABLE];
   if (named === undefined || named === '') return undefined;
   const converter = converterOf(await loadModule(named), named);
-  await tryOut(converter, named);
+  await testConverter(converter, named);
   return converter;
 }
 
-/** The same, ready to decode with. */
+/** The converter in the form that the SDK's decoding functions take. */
 export function loadedConverter(converter: DataConverter | undefined): LoadedDataConverter {
   return loadDataConverter(converter);
 }
@@ -39,8 +39,8 @@ export function loadedConverter(converter: DataConverter | undefined): LoadedDat
 async function loadModule(named: string): Promise<unknown> {
   const path = /^\.{0,2}[/\\]/.test(named) || isAbsolute(named) ? resolve(named) : named;
   try {
-    const place = require.resolve(path, { paths: [process.cwd()] });
-    return await import(place);
+    const file = require.resolve(path, { paths: [process.cwd()] });
+    return await import(file);
   } catch (error) {
     throw new TemporalUnavailable(`${VARIABLE} names ${named}, which can't be loaded: ${firstLine(error)}`);
   }
@@ -60,7 +60,7 @@ function converterOf(module: unknown, named: string): DataConverter {
   return converter;
 }
 
-/** As exported, as an ES module's default, and as either wraps it. */
+/** The exports themselves, the default export, and the `dataConverter` of each. */
 function* candidatesOf(module: unknown): Generator<Record<string, unknown>> {
   for (let at = module, depth = 0; isRecord(at) && depth < 3; at = at['default'], depth += 1) {
     yield at;
@@ -76,7 +76,7 @@ function isCodec(codec: unknown): boolean {
   return isRecord(codec) && typeof codec['encode'] === 'function' && typeof codec['decode'] === 'function';
 }
 
-async function tryOut(converter: DataConverter, named: string): Promise<void> {
+async function testConverter(converter: DataConverter, named: string): Promise<void> {
   let back: unknown;
   try {
     const loaded = loadDataConverter(converter);
@@ -85,7 +85,7 @@ async function tryOut(converter: DataConverter, named: string): Promise<void> {
     throw new TemporalUnavailable(`${VARIABLE} names ${named}, which can't convert: ${firstLine(error)}`);
   }
   if (isDeepStrictEqual(back, SAMPLE)) return;
-  throw new TemporalUnavailable(`${VARIABLE} names ${named}, which does not give back what it was given`);
+  throw new TemporalUnavailable(`${VARIABLE} names ${named}, which does not decode what it encoded`);
 }
 
 function firstLine(error: unknown): string {

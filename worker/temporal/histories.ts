@@ -1,4 +1,4 @@
-// The one reader of histories: what Temporal still knows of a run's execution, or why it can't be asked. It reads and
+// The only reader of histories: what Temporal still knows about the execution of a run, or why it can't be read. Reads only;
 // sends no command.
 
 import { Client, WorkflowNotFoundError, type Connection, type WorkflowExecutionDescription } from '@temporalio/client';
@@ -11,38 +11,38 @@ import { explainTemporalFailure } from './failure';
 import { historyEntries, describeFailure, timeOf } from './history-entries';
 import type { TemporalSettings } from './settings';
 
-/** A person waits for the answer, and the ledger alone is an answer too. */
+/** A person waits for the answer, and without the history the answer comes from the ledger alone. */
 const ANSWER_WITHIN_MS = 4_000;
-/** More copies of one execution than any operator makes. */
+/** More copies of an execution than an operator creates. */
 const COPIES = 20;
 
 export interface Execution {
   readonly workflowId: string;
-  /** Null where no execution ever held the claim: the newest is read. */
+  /** Null if no execution ever held the claim; then the newest execution is read. */
   readonly temporalRunId: string | null;
 }
 
 export type HistoryReading =
   | { readonly state: 'read'; readonly events: number; readonly history: History; readonly entries: TimelineEntry[] }
-  /** Retention, deletion, another cluster. */
+  /** Temporal does not know the execution: its retention ended, it was deleted, or the cluster is another one. */
   | { readonly state: 'forgotten' }
-  /** `why` is for whoever runs the deployment. */
+  /** `why` is for the operator of the deployment, not for API clients. */
   | { readonly state: 'unreachable'; readonly why: string }
   | { readonly state: 'not_configured' };
 
 export interface RunHistories {
-  /** Never throws: what can't be read has its own answer. */
+  /** Never rejects: a failure is a state of the reading. */
   read(execution: Execution): Promise<HistoryReading>;
   close(): Promise<void>;
 }
 
-/** Nobody to ask: every timeline is from the ledger alone. */
+/** For a process without Temporal: every timeline comes from the ledger alone. */
 export const NO_HISTORIES: RunHistories = {
   read: () => Promise.resolve({ state: 'not_configured' }),
   close: () => Promise.resolve(),
 };
 
-/** Reads histories through a connection of its own, which opens when it is first needed. */
+/** Reads histories through its own connection, which opens at the first use. */
 export function openHistories(settings: TemporalSettings, converter: DataConverter | undefined): RunHistories {
   const connection = openLazily(settings);
   const client = new Client({
@@ -52,7 +52,7 @@ export function openHistories(settings: TemporalSettings, converter: DataConvert
   });
   const read = async (execution: Execution): Promise<HistoryReading> => {
     const handle = client.workflow.getHandle(execution.workflowId, execution.temporalRunId ?? undefined);
-    // First, because it tells a workflow that is not there from a namespace that is not; fetching a history does not.
+    // First, because its errors distinguish a missing workflow from a missing namespace; those of fetchHistory do not.
     const pending = pendingAttempts(await handle.describe());
     const history = await handle.fetchHistory();
     const entries = await historyEntries(loadedConverter(converter), history);
@@ -81,7 +81,7 @@ function within<T>(connection: Connection, work: () => Promise<T>): Promise<T> {
   return connection.withDeadline(Date.now() + ANSWER_WITHIN_MS, work);
 }
 
-/** Attempts that are under way or waited for: a history gets them only when they end. */
+/** Attempts in progress or waiting for a retry: the history holds an attempt only when it has ended. */
 function pendingAttempts({ raw }: WorkflowExecutionDescription): TimelineEntry[] {
   return (raw.pendingActivities ?? []).map((pending) => {
     const before = pending.lastFailure ? `; the last one: ${describeFailure(pending.lastFailure)}` : '';
@@ -97,7 +97,10 @@ function pendingAttempts({ raw }: WorkflowExecutionDescription): TimelineEntry[]
   });
 }
 
-/** Copies that somebody made with a reset, or starts after the first was forgotten. Each met the claim or the fence. */
+/**
+ * Other executions with this workflow id: resets, or starts after Temporal forgot the first one. The claim or the fence
+ * refused each of them.
+ */
 async function otherExecutions(client: Client, { workflowId, temporalRunId }: Execution): Promise<TimelineEntry[]> {
   if (temporalRunId === null) return [];
   const entries: TimelineEntry[] = [];

@@ -1,5 +1,5 @@
-// A workflow history as entries of a run's timeline: which events count, and how each is said. Workflow tasks that went
-// well are left out: they say that a worker thought, and nothing of what it did.
+// A workflow history as entries of a run's timeline: which events are included, and the message of each. Successful workflow
+// tasks are left out, because they show no effect.
 
 import type { LoadedDataConverter } from '@temporalio/common';
 import { decodeArrayFromPayloads, decodeUserMetadata } from '@temporalio/common/lib/internal-non-workflow';
@@ -10,7 +10,7 @@ type Event = NonNullable<History['events']>[number];
 type Payloads = Parameters<typeof decodeArrayFromPayloads>[1];
 type Failure = NonNullable<Event['activityTaskFailedEventAttributes']>['failure'];
 
-/** Every event of a history that tells something, in its order. */
+/** The entries of a history, in the order of its events. */
 export async function historyEntries(converter: LoadedDataConverter, history: History): Promise<TimelineEntry[]> {
   const events = history.events ?? [];
   const activities = new Map<string, string>();
@@ -31,7 +31,7 @@ export async function historyEntries(converter: LoadedDataConverter, history: Hi
   return entries;
 }
 
-/** The number of the event that scheduled the activity which this one is of, so that the two can be put together. */
+/** The number of the event that scheduled this event's activity, so that a reader can group them. */
 function activityFact(event: Event): { activity_event?: number } {
   if (event.activityTaskScheduledEventAttributes) return { activity_event: Number(event.eventId ?? 0) };
   const { scheduledEventId } =
@@ -104,7 +104,7 @@ async function describeEvent(
   }
 }
 
-/** The name that the history itself gives: the summary beside the type. */
+/** The activity's type, with its summary if the history has one. */
 async function activityName(converter: LoadedDataConverter, event: Event): Promise<string> {
   const type = event.activityTaskScheduledEventAttributes?.activityType?.name ?? 'an activity';
   const summary = await decodeUserMetadata(converter, event.userMetadata).then(
@@ -114,7 +114,7 @@ async function activityName(converter: LoadedDataConverter, event: Event): Promi
   return summary === undefined ? type : `${type} (${summary})`;
 }
 
-/** What a result says of itself: words of closed sets and ids, whatever else a later version puts beside them. */
+/** The known fields of a result: ids and words of closed sets. Other fields, which a later version may add, are left out. */
 async function describeResult(converter: LoadedDataConverter, payloads: Payloads): Promise<string> {
   const [result] = await decodeArrayFromPayloads(converter, payloads).catch(() => ['unreadable']);
   if (result === 'unreadable') return ' (its payload needs the data converter it was written with)';
@@ -125,7 +125,7 @@ async function describeResult(converter: LoadedDataConverter, payloads: Payloads
   return known.length === 0 ? '' : `: ${known.join(' · ')}`;
 }
 
-/** Failures in our histories are made for them: a type, and words without content. */
+/** Failures in our histories hold a type and a message without content, so both can be shown. */
 export function describeFailure(failure: Failure): string {
   if (!failure) return 'no reason is given';
   const { cause } = failure;
@@ -148,7 +148,7 @@ function idOf(id: Event['eventId']): string {
   return String(id ?? '');
 }
 
-/** Temporal's clock, in whole milliseconds. */
+/** A time of Temporal's clock, in whole milliseconds. */
 export function timeOf(time: Event['eventTime']): Date {
   return new Date(Number(time?.seconds ?? 0) * 1_000 + Math.floor((time?.nanos ?? 0) / 1e6));
 }

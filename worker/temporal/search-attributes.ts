@@ -1,21 +1,21 @@
-// The search attributes of a run in a namespace: which are missing, and how they come there.
+// The search attributes of a run in a namespace: finds and installs missing ones.
 
 import type { Connection } from '@temporalio/client';
 import { SEARCH_ATTRIBUTES } from '../../workflows/search-attributes';
 
-/** IndexedValueType, as gRPC numbers it. */
+/** IndexedValueType.KEYWORD of Temporal's gRPC API. */
 const KEYWORD = 2;
 
 export interface MissingSearchAttributes {
   readonly missing: readonly string[];
-  /** There under the same name, and not as a Keyword: queries on them would fail. */
+  /** Exist with another type than Keyword: queries on them would fail. */
   readonly mistyped: readonly string[];
 }
 
-type Reaching = Pick<Connection, 'operatorService'>;
+type HasOperatorService = Pick<Connection, 'operatorService'>;
 
 export async function findMissingSearchAttributes(
-  { operatorService }: Reaching,
+  { operatorService }: HasOperatorService,
   namespace: string,
 ): Promise<MissingSearchAttributes> {
   const { customAttributes } = await operatorService.listSearchAttributes({ namespace });
@@ -26,14 +26,17 @@ export async function findMissingSearchAttributes(
   };
 }
 
-/** The command that adds them, for a person to type. */
+/** The command that adds these search attributes, for a person to type. */
 export function searchAttributesCommand(namespace: string, names: readonly string[]): string {
   const flags = names.map((name) => `--name ${name} --type Keyword`).join(' ');
   return `temporal operator search-attribute create --namespace ${namespace} ${flags}`;
 }
 
-/** Adds those that are missing. Idempotent. */
-export async function installSearchAttributes({ operatorService }: Reaching, namespace: string): Promise<string[]> {
+/** Adds the missing search attributes and returns their names. Idempotent. */
+export async function installSearchAttributes(
+  { operatorService }: HasOperatorService,
+  namespace: string,
+): Promise<string[]> {
   const { missing } = await findMissingSearchAttributes({ operatorService }, namespace);
   if (missing.length === 0) return [];
   const searchAttributes = Object.fromEntries(missing.map((name) => [name, KEYWORD]));
@@ -42,11 +45,11 @@ export async function installSearchAttributes({ operatorService }: Reaching, nam
 }
 
 /**
- * Checks that the namespace has the search attributes of a run: without them every start would fail.
- * @throws Error that names those missing and the command that adds them
+ * Checks that the namespace has the search attributes of a run; without them every start would fail.
+ * @throws Error that names the missing ones and the command that adds them
  */
 export async function requireSearchAttributes(temporal: {
-  client: { connection: Reaching };
+  client: { connection: HasOperatorService };
   namespace: string;
 }): Promise<void> {
   const { client, namespace } = temporal;

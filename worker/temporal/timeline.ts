@@ -1,5 +1,5 @@
-// One run as one list in time order: the ledger, the room, and the history where Temporal still has it. What
-// GET /v1/runs/{run}/timeline answers and `npm run explain` prints is made here, once.
+// The timeline of a run: one list in time order of the ledger, the room, and the history if Temporal still has it. Both
+// GET /v1/runs/{run}/timeline and `durable-room explain` use it.
 
 import { ledgerEntries, loadTimelineRun, stepsNotDone, type TimelineEntry } from '../../prisma/store/runs/timeline';
 import type { Reader } from '../../prisma/store/db/transaction';
@@ -8,14 +8,14 @@ import type { HistoryReading, RunHistories } from './histories';
 
 export interface Timeline {
   readonly resource: Record<string, unknown>;
-  /** For the commands that need the history itself. */
+  /** For commands that need the history itself. */
   readonly reading: HistoryReading;
 }
 
 /**
- * The timeline of a run of the viewer's own company; null is whoever runs the deployment. From the ledger alone, and
- * saying so, where Temporal has forgotten the run or does not answer.
- * @throws NotFound, to other companies as well
+ * Loads the timeline of a run of the viewer's company; a null viewer is the operator and sees every run. If Temporal has
+ * forgotten the run or does not answer, the timeline comes from the ledger alone and its `history` field explains that.
+ * @throws NotFound if there is no such run, or if it belongs to another company
  */
 export async function loadTimeline(
   reader: Reader,
@@ -25,7 +25,7 @@ export async function loadTimeline(
 ): Promise<Timeline> {
   const run = await loadTimelineRun(reader, viewer, runId);
   const reading = await histories.read(run);
-  // Read after the history: what a step left in both is in both.
+  // Read again after the history, so that a step in the history is in the ledger too.
   const settled = await loadTimelineRun(reader, viewer, runId);
   const ledger = await ledgerEntries(reader, settled);
   const history = reading.state === 'read' ? reading.entries : [];
@@ -54,12 +54,12 @@ function entryResource({ at, source, kind, message, facts }: TimelineEntry): Rec
 function describeReading(reading: HistoryReading): string {
   switch (reading.state) {
     case 'read':
-      return `Temporal's history is part of this: ${reading.events} events, less the workflow tasks that went well`;
+      return `includes Temporal's history: ${reading.events} events, without successful workflow tasks`;
     case 'forgotten':
-      return 'Temporal does not know this execution any more (retention, deletion): this is from the ledger alone';
+      return 'Temporal no longer has this execution (retention, deletion): this timeline is from the ledger alone';
     case 'unreachable':
-      return 'Temporal does not answer: this is from the ledger alone, ask again later';
+      return 'Temporal does not answer: this timeline is from the ledger alone; try again later';
     case 'not_configured':
-      return 'no Temporal is configured here: this is from the ledger alone';
+      return 'no Temporal is configured: this timeline is from the ledger alone';
   }
 }

@@ -1,12 +1,12 @@
-// The one error of everything that connects to Temporal.
+// The error of every connection to Temporal that failed.
 
-/** A Temporal that could not be reached or used. The message is for the operator. */
+/** Temporal could not be reached or used. The message is for the operator, not for API clients. */
 export class TemporalUnavailable extends Error {
   override readonly name = 'TemporalUnavailable';
-  /** False when a later attempt could succeed. */
-  readonly needsMending: boolean;
-  constructor(message: string, needsMending = true) {
+  /** True if the operator must change something; false if a later try may succeed. */
+  readonly needsFix: boolean;
+  constructor(message: string, needsFix = true) {
     super(message);
-    this.needsMending = needsMending;
+    this.needsFix = needsFix;
   }
 }

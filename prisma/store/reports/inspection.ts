@@ -10,7 +10,7 @@ export interface ServerFacts {
 
 export async function readServerFacts(reader: Reader): Promise<ServerFacts> {
   const [facts] = await reader.$queryRaw<ServerFacts[]>`
-    SELECT current_setting('server_version') AS version, clock_ms() AS now`;
+    SELECT current_setting('server_version') AS version, clock_timestamp() AS now`;
   if (facts === undefined) throw new Error('Postgres answered no row');
   return facts;
 }

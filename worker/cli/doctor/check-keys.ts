@@ -68,7 +68,7 @@ function keyIdOf(box: SecretBox, key: StoredModelKey): string {
   }
 }
 
-/** Only a note: the wakes of the company's own agents are suppressed until it replaces the key; no other company is affected. */
+/** Only a note: until the company replaces the key, wakes of its own agents are suppressed; other companies are unaffected. */
 function checkRejected(keys: readonly StoredModelKey[]): Finding {
   const rejected = keys.filter((key) => key.rejected);
   const common = { area: 'model keys', check: 'accepted by their providers' } as const;
