@@ -28,20 +28,14 @@ export function authenticate(db: Database): RequestHandler {
     if (holder.kind !== 'operator' && holder.companySuspended) {
       throw new Problem('company_suspended', 'the operator has suspended this company');
     }
-    setCaller(res, holder);
+    localsOf(res).caller = holder;
     next();
   };
 }
 
-const callers = new WeakMap<Response, Caller>();
-
-function setCaller(res: Response, caller: Caller): void {
-  callers.set(res, caller);
-}
-
 /** The caller of a request. Call it only after `authenticate`. */
 export function callerOf(res: Response): Caller {
-  const caller = callers.get(res);
+  const { caller } = localsOf(res);
   if (caller === undefined) throw new Error('callerOf was called before authenticate');
   return caller;
 }

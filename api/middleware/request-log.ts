@@ -4,11 +4,14 @@
 import { randomUUID } from 'node:crypto';
 import type { RequestHandler, Response } from 'express';
 import type { Logger } from 'pino';
+import type { Caller } from './caller';
 
 /** Values of a request that every later middleware can read. */
 export interface RequestLocals {
   requestId: string;
   keyId?: string;
+  /** Set by `authenticate`. */
+  caller?: Caller;
 }
 
 export function localsOf(res: Response): RequestLocals {

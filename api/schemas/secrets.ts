@@ -2,7 +2,7 @@
 
 import { z } from 'zod';
 
-const secrets = new WeakSet<z.ZodType>();
+const secrets = z.registry<Record<string, never>>();
 
 /** The schema of a secret in an answer. It is null in a repeated answer. */
 export function shownOnce(description: string) {
@@ -10,7 +10,7 @@ export function shownOnce(description: string) {
     .string()
     .nullable()
     .meta({ description: `${description} Shown only once: null in a repeated answer.` });
-  secrets.add(schema);
+  secrets.add(schema, {});
   return schema;
 }
 
