@@ -3,7 +3,7 @@
 // for copies of a run that nobody would ever decide.
 
 import type { WorkflowExecutionInfo } from '@temporalio/client';
-import { findOpenRunsOf, findRunless, takeStrays } from '../prisma/store/runs/reconciliation';
+import { findOpenRunsOf, findExecutionsWithoutRun, leaseOrphans } from '../prisma/store/runs/reconciliation';
 import { closeAsLost } from '../prisma/store/runs/fence';
 import { RUN_STATE } from '../workflows/search-attributes';
 import { ofRuns, tellStrays, type ReconcilerDeps } from './reconciler';
@@ -58,8 +58,8 @@ export function createParkedSweep(deps: ReconcilerDeps): ParkedSweep {
     }
     const { strayGraceSeconds, lookAgainSeconds } = deps.times;
     const strays = [
-      ...(await takeStrays(deps.db, page, strayGraceSeconds, lookAgainSeconds)),
-      ...(await findRunless(deps.db, page)),
+      ...(await leaseOrphans(deps.db, page, strayGraceSeconds, lookAgainSeconds)),
+      ...(await findExecutionsWithoutRun(deps.db, page)),
     ];
     await tellStrays(deps, strays);
     return strays.length;

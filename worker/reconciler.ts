@@ -5,7 +5,7 @@ import { WorkflowNotFoundError, type Client } from '@temporalio/client';
 import { claimAsLost } from '../prisma/store/runs/claims';
 import { expireHeldActions } from '../prisma/store/runs/held-actions/decide';
 import { CARRY_OUT_SECONDS, PARKED_LOOK_SECONDS } from '../prisma/store/runs/held-actions/execute';
-import { takeDueRuns, takeStrays, type DueRun } from '../prisma/store/runs/reconciliation';
+import { takeDueRuns, leaseOrphans, type DueRun } from '../prisma/store/runs/reconciliation';
 import { closeAsLost } from '../prisma/store/runs/fence';
 import { signalAgain } from '../prisma/store/runs/signals';
 import type { Database } from '../prisma/store/db/database';
@@ -142,7 +142,7 @@ async function sweepStrays(deps: ReconcilerDeps): Promise<number> {
     open.push({ workflowId: execution.workflowId, temporalRunId: execution.runId });
     if (open.length >= SWEEP) break;
   }
-  const strays = await takeStrays(deps.db, open, deps.times.strayGraceSeconds, deps.times.lookAgainSeconds);
+  const strays = await leaseOrphans(deps.db, open, deps.times.strayGraceSeconds, deps.times.lookAgainSeconds);
   await tellStrays(deps, strays);
   return strays.length;
 }

@@ -9,7 +9,12 @@ import { searchMemory } from '../../prisma/store/rooms/memory-search';
 import { listMessages } from '../../prisma/store/rooms/messages';
 import { searchPassages } from '../../prisma/store/files/passages';
 import { claimRequest, endRequest } from '../../prisma/store/runs/model-requests';
-import { findOpenRunsOf, findRunless, takeDueRuns, takeStrays } from '../../prisma/store/runs/reconciliation';
+import {
+  findOpenRunsOf,
+  findExecutionsWithoutRun,
+  takeDueRuns,
+  leaseOrphans,
+} from '../../prisma/store/runs/reconciliation';
 import { readRelevant } from '../../prisma/store/runs/relevance';
 import { roomView, type NewestOfRoom } from '../../prisma/store/runs/context-queries';
 import { deliverWakes, oldestWaits, takeUnclaimedWakes } from '../../prisma/store/runs/wakes';
@@ -134,9 +139,9 @@ test('what dispatchers and reconcilers look at', async () => {
     await oldestWaits(world.db);
     await takeUnclaimedWakes(world.db, 100, 20);
     await takeDueRuns(world.db, 100, { open: 20, decided: 60, parked: 3_600 });
-    await takeStrays(world.db, executions, 30, 20);
+    await leaseOrphans(world.db, executions, 30, 20);
     await findOpenRunsOf(world.db, executions);
-    await findRunless(world.db, executions);
+    await findExecutionsWithoutRun(world.db, executions);
   });
   expect(looks).not.toMatch(LARGE);
 });

@@ -8,6 +8,7 @@ import { RoomDraft, type Author } from './room-draft';
 import { Conflict, InvalidInput, NotAllowed, NotFound } from '../db/errors';
 import { byId, pageOf, type Page, type PageRequest } from '../db/paging';
 import { addToRoster, lockRoomForWrite, rightsOf } from './roster';
+import { declareLock } from '../db/lock-order';
 import type { Reader, Tx } from '../db/transaction';
 
 export type RosterEntry = RoomAgent & { agent: Agent };
@@ -57,6 +58,7 @@ export async function updateRosterEntry(
   const entry = await loadRosterEntry(tx, roomId, agentId);
   if (entry.agent.companyId !== companyId) throw new NotAllowed('each company sets the rights of its own agents only');
   const { reply, memory, task_update, task_send } = change.rights;
+  declareLock(tx, 'roster');
   await tx.$executeRaw`
     UPDATE room_agents SET right_reply = coalesce(${reply ?? null}, right_reply),
                            right_memory = coalesce(${memory ?? null}, right_memory),

@@ -5,6 +5,7 @@ import { foldName } from '../../../workflows/policy/mentions';
 import { IS_USED_UP } from '../eligibility/budgets';
 import { Conflict, NotFound } from '../db/errors';
 import { KEY_REJECTED, shutGate } from '../eligibility/gates';
+import { declareLock, forShare } from '../db/lock-order';
 import type { SqlTx, Tx } from '../db/transaction';
 
 /** A room as a writer finds it, its company's membership locked so that leaving waits for the write. */
@@ -43,7 +44,7 @@ export const PRESETS: Readonly<Record<'supervised' | 'careful' | 'autonomous', R
 export async function lockRoomForWrite(tx: SqlTx, roomId: string, companyId: string): Promise<RoomForWrite> {
   const members = await tx.$queryRaw<unknown[]>`
     SELECT 1 AS locked FROM room_members
-    WHERE room_id = ${roomId} AND company_id = ${companyId} AND left_at IS NULL FOR SHARE`;
+    WHERE room_id = ${roomId} AND company_id = ${companyId} AND left_at IS NULL ${forShare(tx, 'membership')}`;
   // A statement of its own: one that had to wait for the lock would read the room as it was before the wait.
   const [room] = await tx.$queryRaw<RoomForWrite[]>`
     SELECT id, hop_limit AS "hopLimit", run_allowance AS "runAllowance", paused_at IS NOT NULL AS paused,
@@ -129,6 +130,7 @@ export async function addToRoster(
     rightTaskSend: rights.task_send,
     removedAt: null,
   };
+  declareLock(tx, 'roster');
   await tx.roomAgent.upsert({
     where: { roomId_agentId: { roomId: room.id, agentId: agent.id } },
     create: { roomId: room.id, agentId: agent.id, ...columns },
@@ -155,7 +157,7 @@ export async function lockRights(tx: SqlTx, roomId: string, agentId: string): Pr
     SELECT right_reply AS "rightReply", right_memory AS "rightMemory", right_task_update AS "rightTaskUpdate",
            right_task_send AS "rightTaskSend"
     FROM room_agents WHERE room_id = ${roomId} AND agent_id = ${agentId} AND removed_at IS NULL
-    FOR SHARE`;
+    ${forShare(tx, 'roster')}`;
   return row ? rightsOf(row) : null;
 }
 
