@@ -1,9 +1,9 @@
-// Hears what is notified on one channel of Postgres, on a connection of its own. A hint only: whoever listens polls as well,
-// and finds what this missed.
+// Listens on one channel of Postgres, on a separate connection. A hint only: the caller polls as well and finds what was
+// missed here.
 
 import pg from 'pg';
 
-/** A connection that was lost is tried again after this long; meanwhile the poll carries on. */
+/** Pause before a lost connection is opened again; the caller polls meanwhile. */
 const RECONNECT_MS = 1_000;
 
 export interface ChannelListener {
@@ -11,8 +11,7 @@ export interface ChannelListener {
 }
 
 /**
- * Calls `onHint` with every notification's payload, and with null after each (re)connection, since hints in between were
- * lost.
+ * Calls `onHint` with the payload of every notification, and with null after each connection: earlier hints may be lost.
  */
 export function listenTo(
   databaseUrl: string,

@@ -1,16 +1,16 @@
-// Reading a database URL and saying what went wrong with it: no message made here ever holds its password.
-// Used by migrate.ts and client.ts before either has a connection.
+// Reads a database URL and explains failures with it. No message made here holds the password.
+// migrate.ts and client.ts use this before they have a connection.
 
-/** A database that could not be reached or used, by whoever's fault. The message is for an operator's eyes. */
+/** A database that could not be reached or used. The message is for the operator. */
 export class DatabaseUnavailable extends Error {
   override readonly name = 'DatabaseUnavailable';
 }
 
-/** How long a single connection made for one errand (a migration, a look at the version) may take to open. */
+/** How long a single connection for one task (a migration, reading the version) may take to open. */
 export const CONNECT_TIMEOUT_MS = 10_000;
 
 export interface DatabaseUrl {
-  /** As it was given, password included. */
+  /** As configured, password included. */
   readonly url: string;
   /** `host:port/database`, fit for a log. */
   readonly label: string;
@@ -22,7 +22,7 @@ export function parseDatabaseUrl(url: string): DatabaseUrl {
   if (authority === undefined) {
     throw new DatabaseUnavailable('The database URL must begin with postgres:// or postgresql://');
   }
-  // A password with a bare / ? or # ends the authority early, and what is left of it would be taken for a host.
+  // A password with a bare / ? or # ends the authority early, and the rest of it would be read as a host.
   const misread = url.slice(authority.length).includes('@');
   const parsed = misread || !URL.canParse(url) ? undefined : new URL(url);
   if (parsed === undefined) {
@@ -35,7 +35,7 @@ export function parseDatabaseUrl(url: string): DatabaseUrl {
   return { url, label: `${host}:${port}${parsed.pathname}` };
 }
 
-/** Adds `-c name=value` settings after those that the URL itself asks for, which would otherwise replace them all. */
+/** Adds `-c name=value` settings after the URL's own options, which would otherwise replace them all. */
 export function addSessionSettings(url: string, settings: Readonly<Record<string, string | number>>): string {
   const parsed = new URL(url);
   const own = parsed.searchParams.get('options');
@@ -57,19 +57,19 @@ function errorMessage(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }
 
-/** Why a first connection failed, in words. The cause is not attached: some carry the URL. */
+/** Explains why a first connection failed. The cause is not attached: some causes hold the URL. */
 export function explainConnectionFailure(database: DatabaseUrl, error: unknown): DatabaseUnavailable {
   const { label } = database;
-  const said = errorMessage(error);
+  const reason = errorMessage(error);
   const code = errorCode(error);
   if (code === '28P01' || code === '28000') {
-    return new DatabaseUnavailable(`Postgres at ${label} refused the user or the password: ${said}`);
+    return new DatabaseUnavailable(`Postgres at ${label} refused the user or the password: ${reason}`);
   }
-  if (code === '3D000') return new DatabaseUnavailable(`Postgres at ${label} has no such database: ${said}`);
-  return new DatabaseUnavailable(`Postgres at ${label} can not be reached: ${said}`);
+  if (code === '3D000') return new DatabaseUnavailable(`Postgres at ${label} has no such database: ${reason}`);
+  return new DatabaseUnavailable(`Postgres at ${label} can not be reached: ${reason}`);
 }
 
-/** The oldest server that the migrations and statements were tried on. */
+/** The oldest server on which the migrations and statements were tested. */
 const OLDEST_SERVER = 150000;
 
 /** Throws DatabaseUnavailable for a server older than this code needs. `version` is `server_version_num`. */

@@ -1,5 +1,5 @@
-// Seals every stored secret anew under the first master key. Each batch stands by itself, so it can be stopped at any moment and
-// started again; beside live processes it may run, as long as all of them know the first key too.
+// Reseals every stored secret under the first master key. Each batch is independent, so a rotation can be stopped at any
+// moment and started again. It may run beside live processes, as long as all of them have the first key too.
 
 import {
   createSecretBox,
@@ -28,8 +28,8 @@ export interface RotationResult {
 }
 
 /**
- * Seals anew, under the first of these keys, whatever is sealed under another. A secret replaced meanwhile is left alone; one
- * that can't be opened is named with the master key it wants, and the others are done.
+ * Reseals, under the first of these keys, every secret that is sealed under another. A secret replaced meanwhile is left
+ * alone; a secret that can't be opened is reported with the master key that it needs, and the others are resealed.
  */
 export async function rotateMasterKeys(
   db: Database,

@@ -73,6 +73,7 @@ export async function startTestApi(options: TestApiOptions = {}): Promise<TestAp
     statementTimeoutMs: 50_000,
     transactionTimeoutMs: 60_000,
     applicationName: 'durable-room-test',
+    checkLockOrder: true,
   });
   const secretBox = createSecretBox([{ id: 'test', key: randomBytes(32) }]);
   const lines: string[] = [];

@@ -69,6 +69,7 @@ export async function createWorld(options: WorldOptions): Promise<World> {
     statementTimeoutMs: transactionMs * 0.9,
     transactionTimeoutMs: transactionMs,
     applicationName: 'durable-room-test',
+    checkLockOrder: true,
   });
   const db = database;
   const secretBox = createSecretBox(parseKey(options.masterKeys ?? MASTER_KEYS));

@@ -6,6 +6,7 @@ import { Conflict, NotFound } from '../db/errors';
 import { newId } from '../db/ids';
 import { byId, pageOf, type Page, type PageRequest } from '../db/paging';
 import type { Database } from '../db/database';
+import { forNoKeyUpdate } from '../db/lock-order';
 import type { Reader, Tx } from '../db/transaction';
 
 export type PersonRole = 'admin' | 'member';
@@ -47,7 +48,7 @@ function hashToken(token: string): Buffer {
 /** A condition on a key `k`: neither revoked nor past its time. */
 export const IS_LIVE = Prisma.sql`(k.revoked_at IS NULL AND (k.expires_at IS NULL OR k.expires_at > clock_ms()))`;
 
-/** Who holds this token, or null when nobody does, or its key was revoked or has expired. One statement. */
+/** The holder of this token, or null when its key is unknown, revoked or expired. One statement. */
 export async function findKeyHolder(reader: Reader, token: string): Promise<KeyHolder | null> {
   const [row] = await reader.$queryRaw<
     {
@@ -108,7 +109,7 @@ export async function listKeys(reader: Reader, companyId: string, page: PageRequ
 }
 
 /**
- * Makes a key of the same holder in place of one, which expires after the overlap, and returns the new token, this once.
+ * Makes a new key for the holder of a key, which then expires after the overlap, and returns the new token, this once.
  * @throws NotFound; Conflict when the old one was revoked or rotated before
  */
 export async function rotateKey(
@@ -135,14 +136,14 @@ function holderOf({ kind, role, agentId, name }: ApiKey, companyId: string): Key
   throw new Error('a key of no company');
 }
 
-/** Two admins who revoke each other's key at once: the second sees what the first did. */
+/** If two admins revoke each other's key at the same time, the second sees the first revocation. */
 async function lockCompany(tx: Tx, companyId: string): Promise<void> {
-  await tx.$queryRaw`SELECT id FROM companies WHERE id = ${companyId} FOR NO KEY UPDATE`;
+  await tx.$queryRaw`SELECT id FROM companies WHERE id = ${companyId} ${forNoKeyUpdate(tx, 'company')}`;
 }
 
 /**
  * Revokes a key for good. False when it was revoked before: nothing is done to it.
- * @throws NotFound; Conflict when it is the company's last admin key, without which nobody could make another
+ * @throws NotFound; Conflict when it is the company's last admin key, without which no other could be made
  */
 export async function revokeKey(tx: Tx, companyId: string, keyId: string): Promise<boolean> {
   await lockCompany(tx, companyId);
@@ -150,7 +151,7 @@ export async function revokeKey(tx: Tx, companyId: string, keyId: string): Promi
   if (!key) throw new NotFound('no such key');
   if (key.revokedAt !== null) return false;
   if (key.role === 'admin') {
-    // One that expires is none to stay with.
+    // A key that expires does not count.
     const lasting = { companyId, role: 'admin', revokedAt: null, expiresAt: null, id: { not: keyId } };
     const others = await tx.apiKey.count({ where: lasting });
     if (others === 0) throw new Conflict("the company's last admin key can't be revoked");

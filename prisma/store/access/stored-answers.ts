@@ -1,5 +1,5 @@
-// Idempotency keys: the answer to a write, kept for whoever asks for the same write again. The key, the write and its
-// answer stand or fall together, in the write's own transaction.
+// Idempotency keys: the answer to a write, kept for a repeated request. The key, the write and its answer commit in one
+// transaction.
 
 import { createHash } from 'node:crypto';
 import type { Database } from '../db/database';
@@ -32,15 +32,15 @@ export type KeyState =
 const KEPT_DAYS = 30;
 
 /**
- * Takes a key until the transaction ends, and tells what is known of it. Waits for nobody.
+ * Takes a key until the transaction ends, and returns its state. Does not wait.
  *
- * The first thing that its transaction does: what `unused` allows is to be written after it.
+ * The first call of its transaction: a write that `unused` allows comes after it.
  */
 export async function takeKey(tx: SqlTx, request: KeyedRequest): Promise<KeyState> {
   const [lock] = await tx.$queryRaw<{ taken: boolean }[]>`
     SELECT pg_try_advisory_xact_lock(${lockOf(request)}::bigint) AS taken`;
   if (lock?.taken !== true) return { kind: 'in_flight' };
-  // A statement of its own: the one that took the lock may have begun before the last holder committed.
+  // A separate statement: the one that took the lock may have begun before the last holder committed.
   const [kept] = await tx.$queryRaw<(KeptAnswer & { bodySha256: Uint8Array })[]>`
     SELECT status, body, body_sha256 AS "bodySha256" FROM stored_answers
     WHERE holder_id = ${request.holderId} AND path = ${request.path} AND key = ${request.key}
@@ -57,7 +57,7 @@ export async function keepAnswer(
   answer: KeptAnswer & { readonly subjectId: string | null },
 ): Promise<void> {
   const body = answer.body === undefined ? null : JSON.stringify(answer.body);
-  // In conflict only with what is too old to count.
+  // A conflict is only possible with an answer that is too old to count.
   await tx.$executeRaw`
     INSERT INTO stored_answers (holder_id, path, key, body_sha256, status, body, subject_id)
     VALUES (${holderId}, ${path}, ${key}, ${bodySha256}, ${answer.status}, ${body}::json, ${answer.subjectId})

@@ -10,7 +10,7 @@ import { PreparedStatements } from './prepared-statements';
 import { PrismaTransaction } from './prisma-transaction';
 import { isRolledBack, translateError, Uncommitted } from './sql-errors';
 import { runSqlTransaction, sendStatement } from './sql-transaction';
-import { UNCHECKED_LOCKS, type LockRecord } from './lock-order';
+import { checkedLocks, UNCHECKED_LOCKS, type LockRecord } from './lock-order';
 import type { Committed, PipelineTx, Reader, Statement, Tx } from './transaction';
 
 /** How often a deadlock or a serialization failure is tried again. Locks have one order, so even one is rare. */
@@ -123,7 +123,7 @@ export class Database extends Models implements Reader {
   }
 
   private recordLocks(): LockRecord {
-    return UNCHECKED_LOCKS;
+    return this.parts.checkLockOrder ? checkedLocks() : UNCHECKED_LOCKS;
   }
 
   private async closeBoth(): Promise<void> {

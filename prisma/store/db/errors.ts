@@ -1,7 +1,7 @@
-// Errors by who must act. The API turns each into one HTTP status; the activities into one failure type.
+// Errors by who must act. The API turns each into one HTTP status, the activities into one failure type.
 // Their texts are shown to callers: they name fields, states and limits, never content, keys or SQL.
 
-/** The caller mends the request. `pointer` is a JSON pointer to the field. */
+/** The caller corrects the request. `pointer` is a JSON pointer to the field. */
 export class InvalidInput extends Error {
   override readonly name = 'InvalidInput';
   readonly pointer: string | undefined;
@@ -16,15 +16,15 @@ export class NotAllowed extends Error {
   override readonly name = 'NotAllowed';
 }
 
-/** There is no such thing, or the caller may not know of it. */
+/** The thing does not exist, or the caller may not know of it. */
 export class NotFound extends Error {
   override readonly name = 'NotFound';
 }
 
-/** The state is another one; the caller re-reads. */
+/** The state does not allow the change; the caller reads again. */
 export class Conflict extends Error {
   override readonly name = 'Conflict';
-  /** Which state it is in, where that is one of a closed set. */
+  /** The present state, where states are a closed set. */
   readonly state: string | undefined;
   constructor(message: string, state?: string) {
     super(message);
@@ -32,7 +32,7 @@ export class Conflict extends Error {
   }
 }
 
-/** It was there, and its time has passed. */
+/** The thing existed, and its time has passed. */
 export class Gone extends Error {
   override readonly name = 'Gone';
   readonly state: string | undefined;
@@ -42,15 +42,15 @@ export class Gone extends Error {
   }
 }
 
-/** A search that was stopped at its time limit. The caller asks for less. */
+/** A search was stopped at its time limit. The caller narrows it. */
 export class SearchTooSlow extends Error {
   override readonly name = 'SearchTooSlow';
 }
 
-/** Postgres can't answer just now; the same call may succeed later. Its outcome is unknown, unless `uncommitted`. */
+/** Postgres can't answer now; the same call may succeed later. Its outcome is unknown, unless `uncommitted`. */
 export class Transient extends Error {
   override readonly name = 'Transient';
-  /** Nothing was committed, and nothing of it ever will be. */
+  /** Nothing was committed, and nothing will be. */
   readonly uncommitted: boolean;
   constructor(message: string, uncommitted = false) {
     super(message);

@@ -1,4 +1,4 @@
-// Prefixed ids that sort by the time they were made (TypeID: a UUIDv7 in base 32 behind its noun).
+// Prefixed ids that sort by their creation time (TypeID: a noun, then a UUIDv7 in base 32).
 
 import { TypeID, typeid } from 'typeid-js';
 
@@ -22,17 +22,17 @@ export type IdPrefix =
   | 'held'
   | 'sig';
 
-/** A new id such as `msg_01kb7q…`, unique without asking anyone. */
+/** A new id such as `msg_01kb7q…`, unique without a query. */
 export function newId(prefix: IdPrefix): string {
   return typeid(prefix).toString();
 }
 
-/** The id of what Postgres made itself, and knows by a UUID. Always the same for the same. */
+/** The id of a row that Postgres identifies by a UUID. The same UUID gives the same id. */
 export function idOfUuid(prefix: IdPrefix, uuid: string): string {
   return TypeID.fromUUID(prefix, uuid).toString();
 }
 
-/** True when the text is an id of that kind, whether or not anything has it. */
+/** True when the text has the form of an id of that kind. The id need not exist. */
 export function isId(prefix: IdPrefix, text: string): boolean {
   return text.startsWith(`${prefix}_`) && /^[0-7][0-9a-hjkmnp-tv-z]{25}$/.test(text.slice(prefix.length + 1));
 }

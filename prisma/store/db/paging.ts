@@ -1,8 +1,8 @@
-// Pages by key: what a page starts after is a value, not a row, so that it goes on when the row is gone.
+// Pages by key: a page starts after a value, not after a row, so that paging continues when the row is deleted.
 
-/** Which part of a list is asked for. */
+/** The requested part of a list. */
 export interface PageRequest {
-  /** The key after which the page starts, in the order asked for; null: at the start. */
+  /** The key after which the page starts, in the requested order; null: at the start. */
   readonly after: string | null;
   readonly limit: number;
   readonly order: 'asc' | 'desc';
@@ -10,11 +10,11 @@ export interface PageRequest {
 
 export interface Page<T> {
   readonly rows: readonly T[];
-  /** Where the next page starts, or null when there is none. */
+  /** The key after which the next page starts, or null when there is none. */
   readonly next: string | null;
 }
 
-/** What Prisma is asked for one page by id, and one row more to know whether there is a next. */
+/** Prisma's arguments for one page by id, with one row more, which shows whether there is a next page. */
 export function byId(page: PageRequest): {
   where: { id?: { gt: string } | { lt: string } };
   orderBy: { id: 'asc' | 'desc' };
@@ -28,7 +28,7 @@ function keysetOf({ after, order }: PageRequest): { id?: { gt: string } | { lt: 
   return { id: order === 'asc' ? { gt: after } : { lt: after } };
 }
 
-/** One page out of the rows read for it, of which the last may be the next page's first. */
+/** One page of the rows read for it. The last row read may belong to the next page. */
 export function pageOf<T>(rows: readonly T[], page: PageRequest, keyOf: (row: T) => string): Page<T> {
   const shown = rows.slice(0, page.limit);
   const last = shown.at(-1);

@@ -1,7 +1,7 @@
-// Full-text search: what was asked for as a tsquery, and the time that a search may take.
+// Full-text search: the request as a tsquery, and the time that a search may take.
 //
-// The search columns hold words, and lexemes that name what a row belongs to ('room room_…', 'file file_…'). No text makes
-// a lexeme with a space in it, so these can be asked for and can't be forged.
+// The search columns hold words, and lexemes that name the owner of a row ('room room_…', 'file file_…'). No text makes a
+// lexeme with a space in it, so these lexemes can't be forged.
 
 import { Prisma } from '../../generated/client';
 import { SearchTooSlow } from './errors';
@@ -13,21 +13,21 @@ import type { SqlTx } from './transaction';
 /** A search ranks this many of the newest rows that match: ranking every row would grow with the room. */
 export const CANDIDATES_LIMIT = 100;
 
-/** Rows that the walk passes for each one wanted: a word that is rarer than this is found through the index. */
+/** Rows that the walk reads for each wanted row. A word that is rarer is found through the index. */
 const WALK = 50;
 
-/** Longest text that is searched for, in characters. */
+/** Longest search text, in characters. */
 export const QUERY_LIMIT = 500;
 
-/** What Postgres's parser finds to search for, and the place of the search. */
+/** The terms that Postgres's parser finds in the text. */
 export interface SearchTerms {
-  /** The words alone: what rows are ranked by. */
+  /** The words alone, by which rows are ranked. */
   readonly words: string;
-  /** The words within what they are looked for in. */
+  /** The words, restricted to the scope of the search. */
   readonly scoped: string;
 }
 
-/** A row's place among those found: by rank, and by id where that is equal. */
+/** A row's position in the result: by rank, and by id among equal ranks. */
 export interface RankedKey {
   readonly rank: number;
   readonly id: string;
@@ -51,8 +51,8 @@ export function rankedPageOf<T extends RankedKey>(rows: readonly T[], page: Rank
 }
 
 /**
- * Runs one search within its time, over what `text` asks for as a web search does: words, "phrases", or, -not. The last
- * word also finds what begins with it. Null, and nothing is run, when the text has nothing to search for.
+ * Runs one search within its time limit. `text` is read like a web search: words, "phrases", or, -not; the last word also
+ * matches as a prefix. Returns null without a search when the text has no term.
  * @throws SearchTooSlow
  */
 export async function searchWithin<T>(
@@ -77,12 +77,12 @@ export async function searchWithin<T>(
 }
 
 /**
- * Ids of the newest rows of a room that match, at most so many, as a sub-select. `readable`: a condition on `e`.
+ * A sub-select: the ids of the newest matching rows of a room, at most `most`. `readable` is a condition on `e`.
  *
- * A common word is found by walking back from the newest row, and a rare one through the index of words; each way would take
- * the whole room for the other kind. So the walk comes first and is a short one. What it does not find is rare enough for the
- * index. Postgres's own estimate can't choose: of words that begin with something it knows nothing. In the second half the
- * word is kept from it: a word that is common in other rooms would have it read the whole table.
+ * A common word is found by a walk back from the newest row, a rare word through the index; each way would read the whole
+ * room for the other kind. So a short walk comes first, and a word that it does not find is rare enough for the index.
+ * Postgres can't choose itself: it has no statistics of prefixes. The second half hides the word from the planner, which
+ * would read the whole table for a word that is common in other rooms.
  */
 export function newestMatching(
   table: 'memory_entries' | 'passages',
@@ -104,17 +104,17 @@ export function newestMatching(
     SELECT id FROM near UNION SELECT id FROM far ORDER BY id DESC LIMIT ${most})`;
 }
 
-/** A tsquery for words within what these lexemes name. */
+/** A tsquery for words in rows that have all these lexemes. */
 export function scoped(words: string, within: readonly string[]): string {
   return [...within.map(quoted), `( ${words} )`].join(' & ');
 }
 
-/** One lexeme, as a tsquery has it. */
+/** One lexeme, quoted for a tsquery. */
 export function quoted(lexeme: string): string {
   return `'${lexeme.replaceAll('\\', '\\\\').replaceAll("'", "''")}'`;
 }
 
-// The last word may be half typed. Not one of a phrase, nor one to be left out.
+// The last word may be half typed. A word of a phrase, or after -, is not.
 function withPrefix(words: string): string {
   return /(^|[&|] )'[^']+'$/.test(words) ? `${words}:*` : words;
 }

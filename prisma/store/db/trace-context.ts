@@ -1,9 +1,9 @@
-// The trace that the present work belongs to, as a wake's row carries it to the dispatcher. OpenTelemetry's API is a
-// few functions that do nothing until a process starts its SDK: without one there is no trace, and the row holds none.
+// The trace of the present work, which a wake's row carries to the dispatcher. OpenTelemetry's API does nothing until a
+// process starts its SDK; without the SDK there is no trace, and the row holds null.
 
 import { context, propagation } from '@opentelemetry/api';
 
-/** W3C `traceparent` of the active span, or null where nobody traces. */
+/** W3C `traceparent` of the active span, or null without tracing. */
 export function currentTraceparent(): string | null {
   const carrier: { traceparent?: string } = {};
   propagation.inject(context.active(), carrier);

@@ -1,11 +1,12 @@
 // Budgets: tokens per UTC day, of an agent and of its company. A wake that is delivered reserves what its run may use; the
-// run's ending settles that for what it did use. Both stand in one row of the wake, and a day's count is the sum of its
-// rows: there is no counter that could drift, and nobody but dispatchers waits for a budget.
+// run's ending settles that for what it did use. Both are in one row for each wake, and a day's count is the sum of its
+// rows: there is no counter that could drift, and only dispatchers wait for a budget.
 //
-//   delivered ──▶ reserved: tokens_per_run ──the run ends──▶ settled: what it used, or all of it if nobody knows
+//   delivered ──▶ reserved: tokens_per_run ──the run ends──▶ settled: what it used, or all of it if that is unknown
 
 import { Prisma } from '../../generated/client';
 import { exactCount, IS_UNCOUNTED } from './request-usage';
+import { declareLock } from '../db/lock-order';
 import type { Reader, SqlTx } from '../db/transaction';
 
 /** What a wake's agent and company may use in a day, and what its run is expected to use at most. */
@@ -30,9 +31,9 @@ export interface DayCount {
   readonly counted: ReadonlyMap<string, bigint>;
 }
 
-/** Tokens that a run reserves where its agent says nothing else; the column's default is the same. */
+/** Tokens that a run reserves unless its agent sets another number; the column's default is the same. */
 export const TOKENS_PER_RUN_DEFAULT = 50_000;
-/** Most that an agent may say. */
+/** Most tokens that an agent may reserve for a run. */
 export const TOKENS_PER_RUN_MAX = 1_000_000_000;
 /** Most tokens that a budget may hold. */
 export const TOKENS_PER_DAY_MAX = 1_000_000_000_000_000;
@@ -63,11 +64,12 @@ export const IS_BUDGETED = Prisma.sql`(a.tokens_per_day IS NOT NULL OR c.tokens_
 /**
  * Locks the budgets of these wakes until the transaction ends, and then reads what counts against each today.
  *
- * Between wake and room in the order of locks, and taken by nobody but dispatchers: what ends a run settles its own row. An
+ * Between wake and room in the order of locks, and taken by dispatchers only: the ending of a run settles its own row. An
  * agent's budget is under its company's lock.
  */
 export async function lockBudgets(tx: SqlTx, wakes: readonly BudgetedWake[]): Promise<DayCount> {
   const [agents, companies] = [wakes.map((wake) => wake.agentId), wakes.map((wake) => wake.companyId)];
+  declareLock(tx, 'budget');
   await tx.$queryRaw`
     SELECT pg_advisory_xact_lock(${BUDGET_LOCK}::int, key)::text
     FROM (SELECT DISTINCT hashtext(id) AS key FROM unnest(${companies}::text[]) AS id ORDER BY key) AS keys`;
@@ -122,7 +124,7 @@ export function findOverBudget(
  * Settles what a run reserved, once and on the day of the reservation: what its requests used and, where one of them may
  * have used more than anybody counted, at least the whole reservation. Touches nothing where nothing was reserved.
  *
- * A statement to stand in the one that closes the run, which has its row locked.
+ * A part of the statement that closes the run, whose row is locked.
  */
 export function settlement(run: { id: string; agentId: string; messageId: string }): Prisma.Sql {
   return Prisma.sql`

@@ -3,18 +3,18 @@
 //   processing ──passages written──▶ ready
 //              ──refused, or tried too often──▶ unreadable (code)
 //
-// A parser that died is followed by another when its lease is over. Whatever ends an attempt names it: an attempt that
-// another has followed changes nothing.
+// A parser that died is followed by another when its lease is over. Each ending names its attempt, so an attempt that has a
+// successor changes nothing.
 
 import type { UnreadableCode } from './files';
 import { newId } from '../db/ids';
 import type { Database } from '../db/database';
 import type { SqlTx } from '../db/transaction';
 
-/** How long an attempt has a file for itself, and again after every batch of passages: the parser's 10 s, thrice. */
+/** How long an attempt has a file alone, from its start and from each batch of passages: three times the parser's 10 s. */
 const LEASE_SECONDS = 30;
 
-/** Attempts that may end without a word (a killed worker, a busy machine) before the file is given up. */
+/** Attempts that may end without a result (a killed worker, a busy machine) before the file is given up. */
 const ATTEMPTS_LIMIT = 3;
 
 /** Passages of one transaction: half a megabyte of text, which Postgres takes in well within a second. */
@@ -63,7 +63,7 @@ export async function takeFile(db: Database): Promise<FileToParse | null> {
  * Writes a file's passages and makes it ready. False when another attempt has followed this one: then it changed nothing
  * that anyone reads.
  *
- * In several transactions, each of which renews the lease: nobody sees a passage before its file is ready.
+ * In several transactions, each of which renews the lease. Passages are not read before their file is ready.
  */
 export async function finishFile(
   db: Database,
@@ -96,7 +96,7 @@ export async function finishFile(
   return true;
 }
 
-/** Says why a file can't be read, for good. False when another attempt has followed this one. */
+/** Records why a file can't be read, finally. False when another attempt has followed this one. */
 export async function refuseFile(
   db: Database,
   file: Pick<FileToParse, 'id' | 'attempt'>,

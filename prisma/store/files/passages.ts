@@ -1,4 +1,4 @@
-// Passages: the pieces of a room's files that are searched and cited. Nobody reads one before its file is ready.
+// Passages: the pieces of a room's files that are searched and cited. They are not read before their file is ready.
 
 import { Prisma } from '../../generated/client';
 import { NotFound } from '../db/errors';

@@ -5,6 +5,7 @@ import { cancelOpenRuns, RoomDrafts } from '../runs/run-cancel';
 import { Conflict, NotFound } from '../db/errors';
 import { newId } from '../db/ids';
 import { byId, pageOf, type Page, type PageRequest } from '../db/paging';
+import { declareLock, forNoKeyUpdate } from '../db/lock-order';
 import type { Reader, Tx } from '../db/transaction';
 
 /** Creates a company. @throws Conflict when the slug is taken */
@@ -29,16 +30,18 @@ export async function listCompanies(reader: Reader, page: PageRequest): Promise<
 }
 
 /**
- * Shuts a company's keys and wakes out and ends its open runs as cancelled, in the caller's transaction. `changed` is
- * false when they were.
+ * Suspends a company: its keys and wakes are refused, and its open runs close as cancelled, in the caller's transaction.
+ * `changed` is false when it was suspended before.
  *
- * Every membership is locked first, as a claim locks it for sharing: a claim under way is waited for and its run ended
- * here; one that comes later sees the company suspended.
+ * Every membership is locked first, which a claim locks for sharing: a claim under way is waited for and its run closed
+ * here; a later claim sees the company suspended.
  * @throws NotFound
  */
 export async function suspendCompany(tx: Tx, companyId: string): Promise<{ company: Company; changed: boolean }> {
   await tx.$queryRaw`
-    SELECT 1 AS locked FROM room_members WHERE company_id = ${companyId} ORDER BY room_id FOR NO KEY UPDATE`;
+    SELECT 1 AS locked FROM room_members WHERE company_id = ${companyId} ORDER BY room_id
+    ${forNoKeyUpdate(tx, 'membership')}`;
+  declareLock(tx, 'company');
   const changed = await tx.$executeRaw`
     UPDATE companies SET suspended_at = clock_ms() WHERE id = ${companyId} AND suspended_at IS NULL`;
   const drafts = new RoomDrafts();
@@ -54,7 +57,7 @@ export async function setBudget(tx: Tx, companyId: string, tokensPerDay: number 
   return loadCompany(tx, companyId);
 }
 
-/** Lets a company's keys and wakes in again; `changed` is false when they were. @throws NotFound */
+/** Ends the suspension of a company; `changed` is false when it was not suspended. @throws NotFound */
 export async function resumeCompany(tx: Tx, companyId: string): Promise<{ company: Company; changed: boolean }> {
   const changed = await tx.$executeRaw`
     UPDATE companies SET suspended_at = NULL WHERE id = ${companyId} AND suspended_at IS NOT NULL`;

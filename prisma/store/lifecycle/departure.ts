@@ -1,11 +1,11 @@
-// The ways out of a room: an agent is removed, a company leaves, the host closes it. What was written stays; wakes and runs
-// end visibly. Each takes its membership rows against sharing first, so a claim or a step under way is waited for, and one
-// that comes later sees that it is over.
+// An agent is removed, a company leaves, the host closes the room. Everything written stays; wakes and runs end visibly.
+// Each locks its membership rows first, so that it waits for a claim or step under way, and a later one sees the change.
 
 import { Prisma } from '../../generated/client';
 import { cancelOpenRuns, RoomDrafts } from '../runs/run-cancel';
 import type { Author } from '../rooms/room-draft';
 import { Conflict, NotAllowed, NotFound } from '../db/errors';
+import { declareLock, forNoKeyUpdate } from '../db/lock-order';
 import type { Tx } from '../db/transaction';
 
 /** A person who ends something, and the company that is theirs. */
@@ -72,11 +72,11 @@ export async function closeRoom(tx: Tx, roomId: string, by: Leaver): Promise<voi
   await tx.$executeRaw`UPDATE rooms SET closed_at = clock_ms() WHERE id = ${roomId}`;
 }
 
-// Locks the memberships that match against every claim, step and post under them; then reads the room as it is.
+// Locks the matching memberships, which every claim, step and post locks for sharing; then reads the room.
 async function lockMembers(tx: Tx, roomId: string, by: Leaver, members: Prisma.Sql): Promise<{ host: string }> {
   await tx.$queryRaw`
     SELECT 1 AS locked FROM room_members WHERE room_id = ${roomId} AND ${members}
-    ORDER BY company_id FOR NO KEY UPDATE`;
+    ORDER BY company_id ${forNoKeyUpdate(tx, 'membership')}`;
   const [room] = await tx.$queryRaw<{ host: string; closed: boolean }[]>`
     SELECT r.host_company_id AS host, r.closed_at IS NOT NULL AS closed FROM rooms r
     JOIN room_members m ON m.room_id = r.id AND m.company_id = ${by.companyId} AND m.left_at IS NULL
@@ -86,7 +86,7 @@ async function lockMembers(tx: Tx, roomId: string, by: Leaver, members: Prisma.S
   return room;
 }
 
-// The rows are locked, so that a claim which shares them is waited for; what they were called is free again.
+// Locks the rows, so that a claim under way is waited for, and frees the agents' names on the roster.
 async function removeAgents(
   tx: Tx,
   drafts: RoomDrafts,
@@ -94,6 +94,7 @@ async function removeAgents(
   by: Leaver,
   agents: Prisma.Sql,
 ): Promise<number> {
+  declareLock(tx, 'roster');
   const removed = await tx.$queryRaw<{ id: string; slug: string; name: string; companyId: string }[]>`
     UPDATE room_agents SET removed_at = clock_ms() FROM agents a
     WHERE a.id = room_agents.agent_id AND room_id = ${roomId} AND removed_at IS NULL AND ${agents}

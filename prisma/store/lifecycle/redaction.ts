@@ -11,6 +11,7 @@ import { NotAllowed, NotFound } from '../db/errors';
 import { eraseFile } from '../files/files';
 import { isId } from '../db/ids';
 import { loadLockedRun } from '../runs/locked-run';
+import { declareLock, forNoKeyUpdate } from '../db/lock-order';
 import type { Tx } from '../db/transaction';
 
 export interface Redaction {
@@ -38,7 +39,7 @@ interface Target extends Omit<Redaction, 'redactedAt' | 'before'> {
 export async function redact(tx: Tx, roomId: string, author: Author, subjectId: string): Promise<Redaction> {
   const members = await tx.$queryRaw<{ companyId: string; leftAt: Date | null }[]>`
     SELECT company_id AS "companyId", left_at AS "leftAt" FROM room_members WHERE room_id = ${roomId}
-    ORDER BY company_id FOR NO KEY UPDATE`;
+    ORDER BY company_id ${forNoKeyUpdate(tx, 'membership')}`;
   if (!members.some((member) => member.companyId === author.companyId && member.leftAt === null)) {
     throw new NotFound('no such room');
   }
@@ -108,6 +109,7 @@ async function erase(tx: Tx, target: Target, at: Date): Promise<void> {
         UPDATE stored_answers SET body = (body::jsonb || '{"name": "", "sha256": ""}')::json WHERE subject_id = ${subject}`;
       return eraseFromEvents(tx, Prisma.sql`subject_id = ${subject}`, { name: '', sha256: '', redacted_at: stamp });
     case 'task':
+      declareLock(tx, 'task');
       await tx.$executeRaw`
         UPDATE tasks SET goal = '', acceptance_criteria = '{}', verdict_note = NULL, redacted_at = ${at}
         WHERE id = ${subject}`;
@@ -121,6 +123,7 @@ async function erase(tx: Tx, target: Target, at: Date): Promise<void> {
       });
     case 'response':
       await tx.$executeRaw`UPDATE messages SET text = '', redacted_at = ${at} WHERE id = ${subject}`;
+      declareLock(tx, 'task');
       await tx.$executeRaw`
         UPDATE tasks SET result = '' WHERE id = ${taskId} AND response_message_id = ${subject}`;
       return eraseFromEvents(tx, Prisma.sql`subject_id = ${taskId} AND data->>'response' = ${subject}`, { result: '' });
@@ -137,7 +140,8 @@ async function eraseFromRuns(tx: Tx, roomId: string, target: Target): Promise<vo
   await tx.$executeRaw`
     UPDATE runs SET context = NULL,
                     manifest = CASE WHEN context IS NULL THEN manifest ELSE manifest || '{"redacted_since": true}' END
-    WHERE id IN (SELECT id FROM runs WHERE room_id = ${roomId} AND state = 'open' ORDER BY id FOR NO KEY UPDATE)`;
+    WHERE id IN (SELECT id FROM runs WHERE room_id = ${roomId} AND state = 'open' ORDER BY id
+                 ${forNoKeyUpdate(tx, 'run')})`;
   if (target.runId === null) return;
   const { reply } = await loadLockedRun(tx, target.runId);
   if (reply === null) return;

@@ -1,14 +1,15 @@
-// Sealed secrets as rotation sees them: which are not sealed under a master key, and sealed anew unless they changed meanwhile.
-// What a text is sealed under stands at its beginning, so Postgres finds it without opening anything.
+// The sealed secrets that a rotation reads and replaces: those that are sealed under another master key and did not change
+// meanwhile. A sealed text begins with the id of its master key, so Postgres finds it without opening the text.
 
 import { modelKeyBinding } from './model-keys';
 import type { Database } from '../db/database';
+import { declareLock } from '../db/lock-order';
 import { inStatement } from '../db/sql-errors';
 
 export interface SealedSecret {
   readonly modelKeyId: string;
   readonly sealed: string;
-  /** What it is bound to: to be given when it is opened, and when it is sealed anew. */
+  /** What it is bound to: needed to open it, and to seal it again. */
   readonly boundTo: string;
 }
 
@@ -38,18 +39,19 @@ export async function countSealed(db: Database, prefix: string): Promise<{ all: 
 }
 
 /**
- * Stores secrets sealed anew, each only if it is still the one that was read, all of them or none. Returns how many were.
- * The version stays: it is the same secret, which a provider refused or did not.
+ * Stores resealed secrets, each only if it is unchanged since it was read, in one transaction. Returns how many were stored.
+ * The version stays, because the secret is the same.
  */
 export async function replaceSealed(
   db: Database,
   resealed: readonly { modelKeyId: string; was: string; now: string }[],
 ): Promise<number> {
   const rows = JSON.stringify(resealed.map(({ modelKeyId, was, now }) => ({ id: modelKeyId, was, now })));
-  return db.sqlTransaction(
-    (tx) => tx.$executeRaw`
+  return db.sqlTransaction((tx) => {
+    declareLock(tx, 'model_key');
+    return tx.$executeRaw`
       UPDATE model_keys k SET sealed_secret = x.now
       FROM jsonb_to_recordset(${rows}::jsonb) AS x(id text, was text, now text)
-      WHERE k.id = x.id AND k.sealed_secret = x.was`,
-  );
+      WHERE k.id = x.id AND k.sealed_secret = x.was`;
+  });
 }

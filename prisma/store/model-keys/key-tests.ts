@@ -12,9 +12,10 @@ import { WAKES_CHANNEL } from '../rooms/room-draft';
 import { Conflict, InvalidInput, NotFound } from '../db/errors';
 import { newId } from '../db/ids';
 import type { Database } from '../db/database';
+import { declareLock, forNoKeyUpdate } from '../db/lock-order';
 import type { SqlTx, Tx } from '../db/transaction';
 
-/** What the workers' channel says of a test that waits. Wakes say nothing. */
+/** The payload on the workers' channel when a test waits. Wakes have an empty payload. */
 export const KEY_TEST_HINT = 'key_test';
 
 /** Why a test ended without a provider's verdict on the key. */
@@ -51,11 +52,12 @@ export async function requestKeyTest(
 ): Promise<ModelKeyTest> {
   const [key] = await tx.$queryRaw<{ revoked: boolean; version: number }[]>`
     SELECT revoked_at IS NOT NULL AS revoked, version FROM model_keys
-    WHERE id = ${modelKeyId} AND company_id = ${companyId} FOR NO KEY UPDATE`;
+    WHERE id = ${modelKeyId} AND company_id = ${companyId} ${forNoKeyUpdate(tx, 'model_key')}`;
   if (!key) throw new NotFound('no such model key');
   if (key.revoked) throw new Conflict('the model key was revoked');
   const wanted = model ?? (await findModel(tx, modelKeyId));
   if (wanted === null) throw new InvalidInput('no agent uses this key, so the test needs a model', '/model');
+  declareLock(tx, 'key_test');
   const made = await tx.$executeRaw`
     INSERT INTO model_key_tests AS t (model_key_id, id, model, version)
     VALUES (${modelKeyId}, ${newId('test')}, ${wanted}, ${key.version})
@@ -79,6 +81,7 @@ async function findModel(tx: SqlTx, modelKeyId: string): Promise<string | null> 
 
 /** Ends a key's open test, in the transaction that replaced or revoked the key, after it. */
 export async function endOpenKeyTest(tx: SqlTx, modelKeyId: string, code: 'replaced' | 'revoked'): Promise<void> {
+  declareLock(tx, 'key_test');
   await tx.$executeRaw`
     UPDATE model_key_tests SET state = 'failed', code = ${code}, tested_at = clock_ms()
     WHERE model_key_id = ${modelKeyId} AND state IN ('pending', 'running')`;
@@ -101,7 +104,7 @@ export async function takeKeyTests(db: Database, limit: number, leaseSeconds: nu
       JOIN companies c ON c.id = k.company_id
       WHERE t.state IN ('pending', 'running') AND t.due_at <= clock_ms()
       ORDER BY t.due_at LIMIT ${limit}
-      FOR NO KEY UPDATE OF t SKIP LOCKED`;
+      ${forNoKeyUpdate(tx, { key_test: 't' })} SKIP LOCKED`;
     if (due.length === 0) return [];
     const verdicts = due.map((test) => ({ key_id: test.keyId, code: whyNotAsked(test) }));
     await tx.$executeRaw`
@@ -129,7 +132,8 @@ function whyNotAsked(test: TakenKeyTest & { suspended: boolean }): KeyTestCode |
 export async function endKeyTest(db: Database, test: TakenKeyTest, result: KeyTestResult): Promise<void> {
   const code = result.state === 'failed' ? result.code : null;
   await db.sqlTransaction(async (tx) => {
-    await tx.$queryRaw`SELECT 1 AS locked FROM model_keys WHERE id = ${test.keyId} FOR NO KEY UPDATE`;
+    await tx.$queryRaw`SELECT 1 AS locked FROM model_keys WHERE id = ${test.keyId} ${forNoKeyUpdate(tx, 'model_key')}`;
+    declareLock(tx, 'key_test');
     await tx.$executeRaw`
       WITH ended AS (
         UPDATE model_key_tests SET state = ${result.state}, code = ${code}, http_status = ${result.httpStatus}::int,

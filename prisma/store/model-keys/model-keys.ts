@@ -5,6 +5,7 @@ import type { ModelProtocol } from '../../../workflows/policy/model-endpoint';
 import { Conflict, NotFound } from '../db/errors';
 import { endOpenKeyTest, keyTestResource } from './key-tests';
 import { byId, pageOf, type Page, type PageRequest } from '../db/paging';
+import { declareLock } from '../db/lock-order';
 import type { Reader, Tx } from '../db/transaction';
 
 /** A key with its newest test. */
@@ -60,6 +61,7 @@ export async function updateModelKey(
   change: { name: string | undefined; sealedSecret: string | undefined },
 ): Promise<ModelKey> {
   const secret = change.sealedSecret ?? null;
+  declareLock(tx, 'model_key');
   const changed = await tx.$executeRaw`
     UPDATE model_keys SET name = coalesce(${change.name ?? null}, name), sealed_secret = coalesce(${secret}, sealed_secret),
                           version = version + CASE WHEN ${secret}::text IS NULL THEN 0 ELSE 1 END
@@ -75,6 +77,7 @@ export async function updateModelKey(
  * @throws NotFound
  */
 export async function revokeModelKey(tx: Tx, companyId: string, modelKeyId: string): Promise<boolean> {
+  declareLock(tx, 'model_key');
   const changed = await tx.$executeRaw`
     UPDATE model_keys SET revoked_at = clock_ms()
     WHERE id = ${modelKeyId} AND company_id = ${companyId} AND revoked_at IS NULL`;

@@ -6,6 +6,7 @@ import { newId } from '../db/ids';
 import { byId, pageOf, type Page, type PageRequest } from '../db/paging';
 import { renameOnRosters } from './roster';
 import type { Reader, Tx } from '../db/transaction';
+import { forNoKeyUpdate, forShare } from '../db/lock-order';
 import type { Viewer } from '../access/viewer';
 
 export type { Agent };
@@ -105,8 +106,8 @@ export interface RunOfPaused {
 /**
  * Lets no run of an agent begin, and returns its runs still in flight, in all rooms. `changed` is false when it was paused before.
  *
- * Its places on rosters are locked, as a claim locks one for sharing: a claim under way is waited for, and its run is among
- * those in flight; one that comes later sees the agent paused.
+ * Its roster rows are locked, which a claim locks for sharing: a claim under way is waited for, and its run is among those
+ * in flight; a later claim sees the agent paused.
  * @throws NotFound
  */
 export async function pauseAgent(
@@ -116,7 +117,7 @@ export async function pauseAgent(
 ): Promise<{ agent: Agent; inFlight: readonly RunOfPaused[]; changed: boolean }> {
   await lockAgent(tx, companyId, agentId);
   await tx.$queryRaw`
-    SELECT 1 AS locked FROM room_agents WHERE agent_id = ${agentId} ORDER BY room_id FOR NO KEY UPDATE`;
+    SELECT 1 AS locked FROM room_agents WHERE agent_id = ${agentId} ORDER BY room_id ${forNoKeyUpdate(tx, 'roster')}`;
   const changed = await tx.$executeRaw`
     UPDATE agents SET paused_at = clock_ms() WHERE id = ${agentId} AND paused_at IS NULL`;
   const inFlight = await tx.$queryRaw<RunOfPaused[]>`
@@ -147,7 +148,7 @@ export async function lockAgent(
   agentId: string,
 ): Promise<{ id: string; slug: string; name: string }> {
   const [agent] = await tx.$queryRaw<{ id: string; slug: string; name: string }[]>`
-    SELECT id, slug, name FROM agents WHERE id = ${agentId} AND company_id = ${companyId} FOR NO KEY UPDATE`;
+    SELECT id, slug, name FROM agents WHERE id = ${agentId} AND company_id = ${companyId} ${forNoKeyUpdate(tx, 'agent')}`;
   if (!agent) throw new NotFound('no such agent');
   return agent;
 }
@@ -200,7 +201,7 @@ async function checkModel(
   // Shared: a revocation waits, and then shuts this agent out too.
   const [key] = await tx.$queryRaw<{ revoked: boolean }[]>`
     SELECT revoked_at IS NOT NULL AS revoked FROM model_keys
-    WHERE id = ${agent.modelKeyId} AND company_id = ${companyId} FOR SHARE`;
+    WHERE id = ${agent.modelKeyId} AND company_id = ${companyId} ${forShare(tx, 'model_key')}`;
   if (!key) throw new InvalidInput('no such model key', '/model_key');
   if (key.revoked) throw new InvalidInput('the model key was revoked', '/model_key');
 }

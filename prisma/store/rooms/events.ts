@@ -13,7 +13,7 @@ export interface ShownEvent {
   readonly resource: Record<string, unknown>;
 }
 
-/** What there is after a place in a feed. */
+/** The events after a position in a feed. */
 export interface News {
   readonly events: readonly ShownEvent[];
   /** The newest number of each room that is read, seen by the same statement. */
@@ -96,7 +96,7 @@ async function showEvents<E extends RoomEvent>(
   }));
 }
 
-/** An event as the feed shows it; `own` is what its company alone may read in the data's place. */
+/** An event as the feed shows it; `own` replaces the data for its own company. */
 function eventResource(event: RoomEvent, own: Record<string, unknown> | undefined): Record<string, unknown> {
   const hidden = event.authorId === null || (isPrivateMemory(event) && own === undefined);
   return {
@@ -118,7 +118,7 @@ function isPrivateMemory(event: RoomEvent): boolean {
   );
 }
 
-// The event holds only that there is an entry. What it says is read where it stands, as it was at the event; by event.
+// The event does not hold the entry's content, which is read from the entry, as it was at the event. By event.
 async function loadPrivateEntries(
   reader: Reader,
   companyId: string,

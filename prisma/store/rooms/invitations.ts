@@ -8,6 +8,7 @@ import { newId } from '../db/ids';
 import { byId, pageOf, type Page, type PageRequest } from '../db/paging';
 import { addMember, lockRoomAsHost, viewRoom, type Member } from './rooms';
 import type { Reader, Tx } from '../db/transaction';
+import { declareLock, forNoKeyUpdate } from '../db/lock-order';
 import type { Viewer } from '../access/viewer';
 
 /** Long enough for the other company's working week, short enough to be forgotten in a mailbox. */
@@ -40,9 +41,13 @@ export async function createInvitation(
  * a member, or the room is closed
  */
 export async function redeemInvitation(tx: Tx, roomId: string, author: Author, code: string): Promise<Member> {
+  // A company that was a member before has its row still: memberships come before invitations in the order of locks.
+  await tx.$queryRaw`
+    SELECT 1 AS locked FROM room_members WHERE room_id = ${roomId} AND company_id = ${author.companyId}
+    ${forNoKeyUpdate(tx, 'membership')}`;
   const [invitation] = await tx.$queryRaw<{ id: string; used: boolean; expired: boolean }[]>`
     SELECT id, redeemed_at IS NOT NULL AS used, expires_at <= clock_ms() AS expired FROM invitations
-    WHERE code_hash = ${hashCode(code)} AND room_id = ${roomId} FOR NO KEY UPDATE`;
+    WHERE code_hash = ${hashCode(code)} AND room_id = ${roomId} ${forNoKeyUpdate(tx, 'invitation')}`;
   if (!invitation) throw new NotFound('no such invitation');
   // After the lock: a statement that had to wait for it would read the room as it was before the wait.
   const isMember = await tx.roomMember.count({ where: { roomId, companyId: author.companyId, leftAt: null } });
@@ -83,6 +88,7 @@ export async function revokeInvitation(
 ): Promise<boolean> {
   await lockRoomAsHost(tx, roomId, companyId);
   // One statement, behind the lock that redeeming takes: of the two, one finds what the other did.
+  declareLock(tx, 'invitation');
   const revoked = await tx.$executeRaw`
     UPDATE invitations SET expires_at = created_at
     WHERE id = ${invitationId} AND room_id = ${roomId} AND redeemed_at IS NULL AND expires_at > clock_ms()`;

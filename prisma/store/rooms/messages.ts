@@ -11,7 +11,7 @@ import { gateOf, rosterOf, type RoomForWrite, type RosterAgent } from './roster'
 import { pageOf, type Page, type PageRequest } from '../db/paging';
 import type { Reader, SqlTx } from '../db/transaction';
 
-/** A wake as whoever posted the message is told of it. */
+/** A wake as the author of the message sees it. */
 export interface CausedWake {
   readonly wakeId: string;
   readonly agentId: string;
@@ -40,7 +40,7 @@ export interface MessageToPost {
 /**
  * Stages a text message with a wake for every always-on agent that it addresses, at most ten.
  *
- * Reads the roster only when the text or the list can address somebody.
+ * Reads the roster only when the text or the list can address an agent.
  * @throws InvalidInput when a slug in `mentions` is on no roster, or more than ten agents would be woken.
  */
 export async function stageMessage(
@@ -171,7 +171,7 @@ export async function hopOfAgentPost(tx: SqlTx, roomId: string, agentId: string)
   return (newest?.hop ?? 0) + 1;
 }
 
-/** A room's messages by their place in it. Their keys are numbers of the room. */
+/** A room's messages by their number in the room. */
 export async function listMessages(
   reader: Reader,
   roomId: string,
@@ -188,7 +188,7 @@ export async function listMessages(
   return { rows: rows.map(resourceOf), next };
 }
 
-/** A room's messages that address one agent, by their place in it, after a number; and the number after which to go on. */
+/** A room's messages that address one agent, by number, after a number; and the number after which to continue. */
 export async function listMessagesTo(
   reader: Reader,
   roomId: string,

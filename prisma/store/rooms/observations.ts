@@ -1,6 +1,6 @@
-// What the store tells whoever counts in this process, after the statement that wrote it: kinds and reasons, no ids and no
-// content. Node's own diagnostics channel: costs nothing where nobody listens, and the store knows no metrics library.
-// A transaction whose COMMIT then fails was told of all the same.
+// What the store reports to the metrics of this process, after the statement that wrote it: kinds and reasons, no ids and no
+// content. Through Node's diagnostics channel, which costs nothing without a subscriber, so that the store needs no metrics
+// library. A transaction whose COMMIT fails is reported too.
 
 import { channel } from 'node:diagnostics_channel';
 import type { SuppressedReason } from '../../../workflows/contract';

@@ -1,5 +1,5 @@
-// What a transaction adds to a room, gathered first and written at its end: the door's batch and a run's step alike.
-// The room's row is locked last and once, so its lock is held for one statement and numbers come in commit order.
+// What a transaction adds to a room, staged first and written at its end: a batch of the API and a step of a run alike.
+// The room's row is locked last and once, so the lock is held for one statement and numbers follow the order of commits.
 
 import type { MemoryCategory, MemoryVisibility, SuppressedReason, TaskPriority } from '../../../workflows/contract';
 import { Prisma } from '../../generated/client';
@@ -8,12 +8,13 @@ import { newId } from '../db/ids';
 import { observe } from './observations';
 import type { RoomEventType } from './room-event-types';
 import { notifyAfterCommit } from '../db/notifications';
+import { declareLock } from '../db/lock-order';
 import { currentTraceparent } from '../db/trace-context';
 
-/** The channel on which the dispatcher hears that wakes are pending. A hint: the table is the truth. */
+/** The channel that notifies dispatchers of pending wakes. A hint: the table is the truth. */
 export const WAKES_CHANNEL = 'durable_room_wakes';
 
-/** Who wrote something. The name is kept as it was at that time. */
+/** The author of something written. The name is the one at that time. */
 export interface Author {
   readonly kind: 'person' | 'service' | 'agent';
   readonly id: string;
@@ -23,9 +24,9 @@ export interface Author {
 
 export interface NewEvent {
   readonly type: RoomEventType;
-  /** Null: the room itself says it. */
+  /** Null: the room itself. */
   readonly author: Author | null;
-  /** The company it concerns, where the room itself says it. */
+  /** The company that an event of the room itself concerns. */
   readonly companyId?: string;
   readonly subjectId: string;
   readonly data: Record<string, unknown>;
@@ -40,7 +41,7 @@ export interface NewMessage {
   readonly taskId: string | null;
   readonly runId: string | null;
   readonly refersTo: string | null;
-  /** Every agent that it addresses, always-on or not. */
+  /** Every addressed agent, always-on or not. */
   readonly addressees: readonly string[];
 }
 
@@ -80,14 +81,14 @@ export interface NewMemory {
   readonly runId: string | null;
 }
 
-/** Where an event came to stand. */
+/** The number and time of an appended event. */
 export interface AppendedEvent {
   readonly id: string;
   readonly seq: bigint;
   readonly at: Date;
 }
 
-/** Rows to add to one room. Staging touches no database; `append` writes all of it. */
+/** Rows to add to one room. Staging sends no statement; `append` writes all rows. */
 export class RoomDraft {
   readonly roomId: string;
   private readonly events: (NewEvent & { id: string })[] = [];
@@ -107,7 +108,7 @@ export class RoomDraft {
     return id;
   }
 
-  /** Stages a message behind the event that shows it, with the wakes that it causes. */
+  /** Stages a message of an event, with the wakes that it causes. */
   addMessage(message: NewMessage, eventId: string, wakes: readonly NewWake[]): void {
     this.messages.push({ ...message, eventId });
     this.wakes.push(...wakes);
@@ -126,26 +127,28 @@ export class RoomDraft {
   }
 
   /**
-   * Writes what was staged and returns where each event stands, in the order in which they were staged.
+   * Writes everything staged and returns the events' numbers and times, in the order in which they were staged.
    *
-   * One statement, in the caller's transaction. It takes the room's row lock: numbers are handed out and the clock is read
-   * under it, so that within a room neither seq nor time ever runs backwards. Nothing that takes another lock may come
-   * after it. A resource made here, whose time is null, gets the time of its event.
+   * One statement, in the caller's transaction. It assigns numbers and reads the clock under the room's row lock, so that
+   * within a room neither seq nor time runs backwards. Nothing that takes another lock may come after it. A staged resource
+   * whose time is null gets the time of its event.
    */
   async append(tx: SqlTx): Promise<AppendedEvent[]> {
     if (this.isEmpty) return [];
+    declareLock(tx, 'room');
     const appended = await tx.$queryRaw<AppendedEvent[]>(this.statement());
     if (appended.length !== this.events.length) throw new Error('room events were appended to no room');
-    this.tell(tx);
+    this.reportAppended(tx);
     const byId = new Map(appended.map(({ id, seq, at }) => [id, { id, seq, at }]));
     return this.events.map((event) => byId.get(event.id) as AppendedEvent);
   }
 
-  /** As `append`, for the room of a run, which a foreign key keeps: COMMIT is sent right behind it. */
+  /** As `append`, with COMMIT sent right behind it. For the room of a run, which exists because of a foreign key. */
   appendAndCommit(tx: PipelineTx): void {
     if (this.isEmpty) return;
+    declareLock(tx, 'room');
     tx.$pipeline(this.statement());
-    this.tell(tx);
+    this.reportAppended(tx);
   }
 
   private statement(): Prisma.Sql {
@@ -219,7 +222,7 @@ export class RoomDraft {
       FROM appended`;
   }
 
-  private tell(tx: SqlTx): void {
+  private reportAppended(tx: SqlTx): void {
     notifyAfterCommit(tx, this.roomId);
     for (const { type, data } of this.events) {
       observe({ kind: 'room_event', type });
@@ -229,7 +232,7 @@ export class RoomDraft {
       observe(reason === null ? { kind: 'wake_pending' } : { kind: 'wake_suppressed', reason });
   }
 
-  // What was staged, as the columns of its tables.
+  // The staged rows, as the columns of their tables.
   private rows() {
     return {
       events: this.events.map((event) => ({

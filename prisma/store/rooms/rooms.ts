@@ -8,6 +8,7 @@ import { newId } from '../db/ids';
 import { byId, pageOf, type Page, type PageRequest } from '../db/paging';
 import { lockRoomForWrite } from './roster';
 import type { Reader, Tx } from '../db/transaction';
+import { declareLock } from '../db/lock-order';
 import { roomsOf, type Viewer } from '../access/viewer';
 
 export interface RoomSettings {
@@ -106,6 +107,7 @@ export async function updateRoom(
   change: { readonly [K in keyof RoomSettings]: RoomSettings[K] | undefined },
 ): Promise<Room> {
   await lockRoomAsHost(tx, roomId, companyId);
+  declareLock(tx, 'room');
   await tx.$executeRaw`
     UPDATE rooms SET name = coalesce(${change.name ?? null}, name), on_crash = coalesce(${change.onCrash ?? null}, on_crash),
                      hop_limit = coalesce(${change.hopLimit ?? null}::int, hop_limit),

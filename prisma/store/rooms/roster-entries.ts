@@ -8,6 +8,7 @@ import { RoomDraft, type Author } from './room-draft';
 import { Conflict, InvalidInput, NotAllowed, NotFound } from '../db/errors';
 import { byId, pageOf, type Page, type PageRequest } from '../db/paging';
 import { addToRoster, lockRoomForWrite, rightAssignments, rightsOf } from './roster';
+import { declareLock } from '../db/lock-order';
 import type { Reader, Tx } from '../db/transaction';
 
 export type RosterEntry = RoomAgent & { agent: Agent };
@@ -56,6 +57,7 @@ export async function updateRosterEntry(
   await lockRoomForWrite(tx, roomId, companyId);
   const entry = await loadRosterEntry(tx, roomId, agentId);
   if (entry.agent.companyId !== companyId) throw new NotAllowed("only the agent's company may set its rights");
+  declareLock(tx, 'roster');
   await tx.$executeRaw`
     UPDATE room_agents SET ${rightAssignments(change.rights)},
                            private_memory = coalesce(${change.privateMemory ?? null}::boolean, private_memory)

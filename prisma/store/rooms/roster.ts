@@ -7,6 +7,7 @@ import { Prisma, type RoomAgent } from '../../generated/client';
 import { IS_USED_UP } from '../eligibility/budgets';
 import { Conflict, NotFound } from '../db/errors';
 import { KEY_REJECTED, suppressionReason } from '../eligibility/gates';
+import { declareLock, forShare } from '../db/lock-order';
 import type { SqlTx, Tx } from '../db/transaction';
 
 /** A room as a writer finds it, its company's membership locked so that leaving waits for the write. */
@@ -45,7 +46,7 @@ export const PRESETS: Readonly<Record<'supervised' | 'careful' | 'autonomous', R
 export async function lockRoomForWrite(tx: SqlTx, roomId: string, companyId: string): Promise<RoomForWrite> {
   const members = await tx.$queryRaw<unknown[]>`
     SELECT 1 AS locked FROM room_members
-    WHERE room_id = ${roomId} AND company_id = ${companyId} AND left_at IS NULL FOR SHARE`;
+    WHERE room_id = ${roomId} AND company_id = ${companyId} AND left_at IS NULL ${forShare(tx, 'membership')}`;
   // A statement of its own: one that had to wait for the lock would read the room as it was before the wait.
   const [room] = await tx.$queryRaw<RoomForWrite[]>`
     SELECT id, hop_limit AS "hopLimit", run_allowance AS "runAllowance", paused_at IS NOT NULL AS paused,
@@ -144,6 +145,7 @@ export async function addToRoster(
   rights: Rights,
 ): Promise<void> {
   const columns = { ...rightFieldsOf(rights), removedAt: null };
+  declareLock(tx, 'roster');
   await tx.roomAgent.upsert({
     where: { roomId_agentId: { roomId: room.id, agentId: agent.id } },
     create: { roomId: room.id, agentId: agent.id, ...columns },
@@ -169,7 +171,7 @@ export async function lockRights(tx: SqlTx, roomId: string, agentId: string): Pr
   const [row] = await tx.$queryRaw<{ rights: Rights }[]>`
     SELECT ${ROSTER_RIGHTS} AS rights
     FROM room_agents ra WHERE ra.room_id = ${roomId} AND ra.agent_id = ${agentId} AND ra.removed_at IS NULL
-    FOR SHARE`;
+    ${forShare(tx, 'roster')}`;
   return row?.rights ?? null;
 }
 

@@ -11,6 +11,7 @@ import { newId } from '../db/ids';
 import { stageAddressed, type StagedMessage } from './messages';
 import { byId, pageOf, type Page, type PageRequest } from '../db/paging';
 import { rosterOf, type RoomForWrite } from './roster';
+import { declareLock, forNoKeyUpdate } from '../db/lock-order';
 import type { Reader, SqlTx } from '../db/transaction';
 
 /** A row as Prisma's model names its columns. */
@@ -40,8 +41,8 @@ export interface TaskToSend {
 /**
  * Stages a task and its card, and the wake of its recipient.
  *
- * Only the recipient is woken: a goal that names other agents tells the recipient of them, it does not send them the task.
- * @throws NotFound when nobody on the roster has that slug; InvalidInput when it refers to an entry or file that is not there.
+ * Only the recipient is woken: a goal that names other agents does not send them the task.
+ * @throws NotFound when no agent on the roster has that slug; InvalidInput when it refers to a missing entry or file.
  */
 export async function stageTask(
   tx: SqlTx,
@@ -113,8 +114,9 @@ export async function stageTask(
 }
 
 /**
- * Records the recipient's response and stages the card that tells the sender; the sender is woken if it is an always-on agent.
- * @throws NotFound when there is no such task in this room; NotAllowed when it was sent to somebody else; Conflict after the verdict.
+ * Records the recipient's response and stages its card; the sender is woken if it is an always-on agent.
+ * @throws NotFound when there is no such task in this room; NotAllowed when it was sent to another agent; Conflict after the
+ * verdict.
  */
 export async function respondToTask(
   tx: SqlTx,
@@ -127,7 +129,7 @@ export async function respondToTask(
     result: string;
     hop: number;
     runId: string | null;
-    /** Not where it has been answered by now, and could be answered anew. */
+    /** Refuses a task that was answered meanwhile and could be answered again. */
     onlyWhileOpen?: boolean;
   },
 ): Promise<StagedMessage> {
@@ -163,7 +165,7 @@ export async function respondToTask(
 }
 
 /**
- * Records the sender's verdict, which is final and wakes nobody.
+ * Records the sender's verdict, which is final and wakes no agent.
  * @throws NotFound, NotAllowed (not the sender, nor a person of its company), Conflict (no response yet, or judged already).
  */
 export async function judgeTask(
@@ -200,6 +202,7 @@ export async function startTasks(
   taskIds: readonly string[],
   agent: Author,
 ): Promise<void> {
+  declareLock(tx, 'task');
   const started = await tx.$queryRaw<Task[]>`
     UPDATE tasks SET state = 'in_progress' WHERE id = ANY(${[...taskIds]}::text[]) AND state = 'pending'
     RETURNING ${TASK_COLUMNS}`;
@@ -271,17 +274,17 @@ export function isOpen(task: { state: string }): boolean {
   return OPEN_TASK_STATES.some((state) => state === task.state);
 }
 
-/** Locks those of a room's tasks that are named, in their one order. For who will lock more than one. */
+/** Locks the named tasks of a room in the order of their ids. For a caller that locks more than one. */
 export async function lockTasks(tx: SqlTx, roomId: string, taskIds: readonly string[]): Promise<void> {
   await tx.$queryRaw`
     SELECT 1 AS locked FROM tasks WHERE id = ANY(${[...taskIds]}::text[]) AND room_id = ${roomId}
-    ORDER BY id FOR NO KEY UPDATE`;
+    ORDER BY id ${forNoKeyUpdate(tx, 'task')}`;
 }
 
 /** Locks a task of this room. @throws NotFound */
 export async function lockTask(tx: SqlTx, roomId: string, taskId: string): Promise<Task> {
   const [task] = await tx.$queryRaw<Task[]>`
-    SELECT ${TASK_COLUMNS} FROM tasks WHERE id = ${taskId} AND room_id = ${roomId} FOR NO KEY UPDATE`;
+    SELECT ${TASK_COLUMNS} FROM tasks WHERE id = ${taskId} AND room_id = ${roomId} ${forNoKeyUpdate(tx, 'task')}`;
   if (!task) throw new NotFound('no such task in this room');
   return task;
 }

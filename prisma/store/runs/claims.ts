@@ -1,4 +1,4 @@
-// The claim: one row per agent and message, taken once and for good, by an execution or by the reconciler.
+// The claim: one row for each agent and message, written once and never released, by an execution or by the reconciler.
 
 import type { Ending, OnCrash, WakeState } from '../../../workflows/contract';
 import { Prisma } from '../../generated/client';
@@ -15,6 +15,7 @@ import { closeLockedRun } from './run-closing';
 import { loadLockedRun, type Execution } from './locked-run';
 import { startTasks } from '../rooms/tasks';
 import type { Database } from '../db/database';
+import { declareLock, forNoKeyUpdate, forShare } from '../db/lock-order';
 import type { Pipelined, PipelineTx, SqlTx } from '../db/transaction';
 
 export type ClaimOutcome =
@@ -26,7 +27,7 @@ export type ClaimOutcome =
       readonly onCrash: OnCrash;
       readonly timeLimitMs: number;
     }
-  /** Granted, and closed: at once because the wake's gates had shut, or earlier by somebody else. */
+  /** Granted, and closed: at once because a gate of the wake is closed, or earlier by another part of the store. */
   | { readonly kind: 'closed'; readonly runId: string; readonly ending: Ending }
   | { readonly kind: 'refused'; readonly why: ClaimRefusal; readonly runId: string | null };
 
@@ -43,8 +44,9 @@ type WakeFacts = RevocationFacts & {
 /**
  * Claims a message for an agent, before anything else of the run is read or written.
  *
- * Granted once. The same Temporal run is granted it again: its acknowledgement was lost. Any other is refused and counted
- * on the run that it met. A wake whose gates shut since its delivery is claimed and closed as cancelled.
+ * Granted once. The same Temporal run is granted it again, because its acknowledgement was lost. Any other run is refused
+ * and counted on the run that has the claim. If a gate closed after the delivery, the wake is claimed and its run closed as
+ * cancelled.
  */
 export async function claimMessage(
   db: Database,
@@ -52,10 +54,10 @@ export async function claimMessage(
   wake: { agentId: string; messageId: string },
   { timeLimitMs }: { timeLimitMs: number },
 ): Promise<ClaimOutcome> {
-  // Nearly always nothing stands in the way, and then one trip to Postgres is all there is. What it takes, it takes under
-  // the same locks; what it does not take is looked at below.
+  // The fast path: almost every wake has no task and no closed gate, and is claimed in one trip to Postgres, under the same
+  // locks. Every other wake takes the second transaction.
   const { rows } = await db.sqlTransaction(async (tx) => {
-    void lockPlace(tx, wake);
+    void lockMembership(tx, wake);
     return insertClaim(tx, wake, execution, timeLimitMs, Prisma.sql`w.task_id IS NULL AND ${MAY_BE_CLAIMED}`);
   });
   const [claimed] = await rows;
@@ -65,7 +67,7 @@ export async function claimMessage(
     if (!facts) return { kind: 'refused', why: 'no_wake', runId: null };
     switch (facts.state) {
       case 'claimed':
-        return meetClaim(tx, execution, wake);
+        return answerClaimed(tx, execution, wake);
       case 'delivered':
         break;
       case 'suppressed':
@@ -74,7 +76,7 @@ export async function claimMessage(
         return { kind: 'refused', why: 'not_delivered', runId: null };
     }
     const [claim] = await insertClaim(tx, wake, execution, timeLimitMs).rows;
-    if (!claim) return meetClaim(tx, execution, wake);
+    if (!claim) return answerClaimed(tx, execution, wake);
     const draft = new RoomDraft(facts.roomId);
     const reason = revocationReason(facts);
     if (reason !== null) {
@@ -93,8 +95,8 @@ export async function claimMessage(
 }
 
 /**
- * Ends a delivered wake that no execution will ever claim: takes the claim itself, with a run that is closed as lost.
- * Returns the run's id, or null when an execution won the race, or the wake is not delivered.
+ * Ends a delivered wake that no execution will claim: takes the claim itself, with a run that is closed as lost.
+ * Returns the run's id, or null when an execution claimed first or the wake is not delivered.
  */
 export async function claimAsLost(
   db: Database,
@@ -115,28 +117,28 @@ export async function claimAsLost(
 }
 
 // Membership and roster come before the wake, so that leaving, closing and removal wait for the claim, or the claim sees
-// them. A statement of its own: one that had to wait for a lock reads everything else as it was before the wait.
-function lockPlace(tx: PipelineTx, wake: { agentId: string; messageId: string }): Pipelined<unknown> {
+// them. A separate statement: a statement that waited for a lock reads everything else as it was before the wait.
+function lockMembership(tx: PipelineTx, wake: { agentId: string; messageId: string }): Pipelined<unknown> {
   return tx.$pipeline`
     SELECT 1 AS locked
     FROM wakes w
     JOIN room_members m ON m.room_id = w.room_id AND m.company_id = w.company_id
     JOIN room_agents ra ON ra.room_id = w.room_id AND ra.agent_id = w.agent_id
     WHERE w.agent_id = ${wake.agentId} AND w.message_id = ${wake.messageId}
-    FOR SHARE OF m, ra`;
+    ${forShare(tx, { membership: 'm', roster: 'ra' })}`;
 }
 
 async function lockWakeFacts(
   tx: PipelineTx,
   wake: { agentId: string; messageId: string },
 ): Promise<WakeFacts | undefined> {
-  void lockPlace(tx, wake);
+  void lockMembership(tx, wake);
   const [facts] = await tx.$queryRaw<WakeFacts[]>`
     SELECT w.state, w.room_id AS "roomId", w.company_id AS "companyId", w.task_id AS "taskId", a.name AS "agentName",
            ${REVOCATION_FACTS}
     FROM ${GATED_WAKES}
     WHERE w.agent_id = ${wake.agentId} AND w.message_id = ${wake.messageId}
-    FOR NO KEY UPDATE OF w`;
+    ${forNoKeyUpdate(tx, { wake: 'w' })}`;
   return facts;
 }
 
@@ -147,8 +149,8 @@ interface Claimed {
   readonly onCrash: OnCrash;
 }
 
-// Claims a delivered wake of which `condition` holds. No row: it does not, or the message was claimed before. The primary
-// key decides. A conflict on it is the expected way to lose; on any other constraint it is a bug and throws.
+// Claims a delivered wake for which `condition` is true. No row: it is false, or the message is claimed already. The primary
+// key decides. A conflict on it is the expected way to lose; a conflict on any other constraint is a bug and throws.
 function insertClaim(
   tx: PipelineTx,
   wake: { agentId: string; messageId: string },
@@ -162,7 +164,7 @@ function insertClaim(
              clock_ms() AS now
       FROM ${GATED_WAKES}
       WHERE w.agent_id = ${wake.agentId} AND w.message_id = ${wake.messageId} AND w.state = 'delivered' AND ${condition}
-      FOR NO KEY UPDATE OF w
+      ${forNoKeyUpdate(tx, { wake: 'w' })}
     ), claim AS (
       INSERT INTO agent_run_locks (agent_id, message_id, run_id, workflow_id, temporal_run_id, claimed_at)
       SELECT agent_id, message_id, ${newId('run')}, ${execution.workflowId}, ${execution.temporalRunId}, now FROM facts
@@ -176,7 +178,7 @@ function insertClaim(
       FROM claim, facts
       RETURNING id, wake_id, room_id, on_crash
     ), wake AS (
-      -- Who claims was started, whether or not its dispatcher has come to say so.
+      -- A claim proves that the workflow started, even if the dispatcher has not recorded it yet.
       UPDATE wakes SET state = 'claimed', claimed_at = now,
                        started_at = CASE WHEN ${execution.temporalRunId}::text IS NULL THEN started_at
                                          ELSE coalesce(started_at, now) END
@@ -186,8 +188,8 @@ function insertClaim(
     SELECT id AS "runId", wake_id AS "wakeId", room_id AS "roomId", on_crash AS "onCrash" FROM run`;
 }
 
-// Another execution of the same wake: our own lost acknowledgement, or a stranger, which the ledger counts.
-async function meetClaim(
+// The wake is claimed already: by this execution, whose acknowledgement was lost, or by another, which the ledger counts.
+async function answerClaimed(
   tx: SqlTx,
   execution: Execution,
   wake: { agentId: string; messageId: string },
@@ -209,6 +211,7 @@ async function meetClaim(
     WHERE l.agent_id = ${wake.agentId} AND l.message_id = ${wake.messageId}`;
   if (!held) throw new Error('a claimed wake has no claim');
   if (held.temporalRunId !== execution.temporalRunId) {
+    declareLock(tx, 'run');
     await tx.$executeRaw`UPDATE runs SET fenced_count = fenced_count + 1 WHERE id = ${held.runId}`;
     return { kind: 'refused', why: 'already_claimed', runId: held.runId };
   }

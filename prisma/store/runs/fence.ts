@@ -19,6 +19,7 @@ import { loadFrozen, recordProgress, settleApproved } from './held-actions/execu
 import { ROSTER_RIGHTS, type RoomForWrite } from '../rooms/roster';
 import type { Database } from '../db/database';
 import { inStatement } from '../db/sql-errors';
+import { forNoKeyUpdate, forShare } from '../db/lock-order';
 import { write, type PipelineTx, type SqlTx } from '../db/transaction';
 
 /** What stands around a run now: its room, its agent, and whether it may still act there. */
@@ -223,7 +224,7 @@ export async function lockMembershipAndRun(tx: SqlTx, execution: Execution, runI
     JOIN runs ON m.room_id = runs.room_id AND m.company_id = runs.company_id
     JOIN room_agents ra ON ra.room_id = runs.room_id AND ra.agent_id = runs.agent_id
     WHERE ${isOwn(runId, execution)}
-    FOR SHARE OF m, ra FOR NO KEY UPDATE OF runs`;
+    ${forShare(tx, { membership: 'm', roster: 'ra' })} ${forNoKeyUpdate(tx, { run: 'runs' })}`;
 }
 
 /** Locks membership, roster and the run if this execution owns it, and reads what stands around it; undefined otherwise. */

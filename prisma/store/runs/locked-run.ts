@@ -3,9 +3,10 @@
 
 import type { DeclaredReply, Ending, OnCrash, Rights } from '../../../workflows/contract';
 import { Prisma } from '../../generated/client';
+import { forNoKeyUpdate } from '../db/lock-order';
 import type { SqlTx } from '../db/transaction';
 
-/** Which Temporal execution is asking. The run id comes from the activity's own context, never from an input. */
+/** The Temporal execution that calls. The run id comes from the activity's context, never from an input. */
 export interface Execution {
   readonly workflowId: string;
   readonly temporalRunId: string;
@@ -33,7 +34,7 @@ export const RUN_COLUMNS = Prisma.sql`
   runs.company_id AS "companyId", runs.state, runs.ending, runs.on_crash AS "onCrash", runs.hop, runs.reply,
   runs.reply_sha256 AS "replySha256", runs.rights`;
 
-/** Whether this execution owns a run. Neither of the two is ever changed, so that it needs no lock to be known. */
+/** A condition: this execution owns the run. Neither id ever changes, so the condition needs no lock. */
 export function isOwn(runId: string, execution: Execution): Prisma.Sql {
   return Prisma.sql`
     (runs.id = ${runId} AND runs.temporal_run_id = ${execution.temporalRunId}
@@ -44,14 +45,14 @@ export function isOwn(runId: string, execution: Execution): Prisma.Sql {
 export async function lockOwnedRunRow(tx: SqlTx, execution: Execution, runId: string): Promise<LockedRun | undefined> {
   const [run] = await tx.$queryRaw<LockedRun[]>`
     SELECT ${RUN_COLUMNS} FROM runs WHERE ${isOwn(runId, execution)}
-    FOR NO KEY UPDATE`;
+    ${forNoKeyUpdate(tx, 'run')}`;
   return run;
 }
 
-/** Locks a run's row whoever owns it. */
+/** Locks a run's row, whichever execution owns it. @throws Error when there is no such run */
 export async function loadLockedRun(tx: SqlTx, runId: string): Promise<LockedRun> {
   const [run] = await tx.$queryRaw<LockedRun[]>`
-    SELECT ${RUN_COLUMNS} FROM runs WHERE id = ${runId} FOR NO KEY UPDATE`;
+    SELECT ${RUN_COLUMNS} FROM runs WHERE id = ${runId} ${forNoKeyUpdate(tx, 'run')}`;
   if (!run) throw new Error('no such run');
   return run;
 }

@@ -15,6 +15,7 @@ import { isOwn, lockOwnedRunRow, RUN_COLUMNS, type Execution, type LockedRun } f
 import { readRelevant } from './relevance';
 import { roomView, type NewestOfRoom, type RoomView } from './context-queries';
 import type { Database } from '../db/database';
+import { declareLock } from '../db/lock-order';
 import { write, type SqlTx } from '../db/transaction';
 
 /** The agent's model, and its key, still sealed. */
@@ -146,8 +147,9 @@ export async function endRequest(
   const reply = result.reply === null ? null : JSON.stringify(result.reply);
   const sha256 = reply === null ? null : createHash('sha256').update(reply).digest('hex');
   const keyRejected = result.code === 'key_rejected';
-  const ending = await db.sqlTransaction(
-    async (tx) => tx.$pipeline<{ reply: DeclaredReply | null; sha256: string | null; rights: Rights | null }>`
+  const ending = await db.sqlTransaction(async (tx) => {
+    declareLock(tx, 'run', 'model_key');
+    return tx.$pipeline<{ reply: DeclaredReply | null; sha256: string | null; rights: Rights | null }>`
       WITH run AS (
         UPDATE runs SET
           reply = coalesce(reply, ${reply}::jsonb),
@@ -170,8 +172,8 @@ export async function endRequest(
         FROM run WHERE ${keyRejected} AND model_keys.id = ${sentWith.keyId}
           AND version = ${sentWith.keyVersion}::int
       )
-      SELECT reply, reply_sha256 AS sha256, rights FROM run`,
-  );
+      SELECT reply, reply_sha256 AS sha256, rights FROM run`;
+  });
   const [ended] = await ending.rows;
   if (ended) {
     if (ended.reply === null || ended.sha256 === null || ended.rights === null) return null;

@@ -1,4 +1,4 @@
-// What the reconciler looks at: runs that are due, and what became of the executions that Temporal lists.
+// What the reconciler reads: runs that are due, and the runs of the executions that Temporal lists.
 
 import type { Database } from '../db/database';
 
@@ -6,15 +6,15 @@ export interface DueRun {
   readonly id: string;
   readonly workflowId: string;
   readonly temporalRunId: string | null;
-  /** Open this many milliseconds past its time limit, less what it was parked; negative before it, and while parked. */
+  /** Milliseconds past its time limit, parked time excluded; negative before the limit, and while parked. */
   readonly pastLimitMs: number;
-  /** How long a decision has waited to be carried out; null when none does. */
+  /** How long a decision has waited to be carried out; null when none waits. */
   readonly decidedSeconds: number | null;
 }
 
 /**
- * Open runs that are due for a look, each leased to this caller: for `lease.open` seconds, a parked one for `lease.parked`
- * and one with a decision to carry out for `lease.decided`.
+ * Open runs that are due for a check, each leased to this caller: for `lease.open` seconds, a parked run for `lease.parked`,
+ * and a run with a decision to carry out for `lease.decided`.
  */
 export async function takeDueRuns(
   db: Database,
@@ -38,10 +38,11 @@ export async function takeDueRuns(
 }
 
 /**
- * Of these executions, those that will never act again: their run closed a while ago, or belongs to another execution.
+ * Of these executions, the orphans, which may never act again: their run closed at least `graceSeconds` ago, or belongs to
+ * another execution.
  *
- * The run of one that closed is leased to this caller for `leaseSeconds`: an execution that has not got to what it was
- * told is not told again by every pass of every reconciler, which would keep a busy cluster from ever catching up.
+ * The closed run of an orphan is leased to this caller for `leaseSeconds`: a slow execution is not signalled by every pass of
+ * every reconciler, which would keep a busy cluster from catching up.
  */
 export async function leaseOrphans(
   db: Database,
@@ -52,7 +53,7 @@ export async function leaseOrphans(
   if (executions.length === 0) return [];
   const listed = executions.map((each) => ({ workflow_id: each.workflowId, run_id: each.temporalRunId }));
   return db.$queryRaw<{ workflowId: string; temporalRunId: string }[]>`
-    WITH strays AS (
+    WITH orphans AS (
       SELECT r.id, r.state, x.workflow_id, x.run_id
       FROM jsonb_to_recordset(${JSON.stringify(listed)}::jsonb) AS x(workflow_id text, run_id text)
       JOIN runs r ON r.workflow_id = x.workflow_id
@@ -63,16 +64,16 @@ export async function leaseOrphans(
       UPDATE runs SET due_at = clock_ms() + make_interval(secs => ${leaseSeconds})
       WHERE id IN (
         SELECT id FROM runs
-        WHERE id IN (SELECT id FROM strays) AND state = 'closed' AND due_at <= clock_ms()
+        WHERE id IN (SELECT id FROM orphans) AND state = 'closed' AND due_at <= clock_ms()
         FOR NO KEY UPDATE SKIP LOCKED
       )
       RETURNING id
     )
     SELECT workflow_id AS "workflowId", run_id AS "temporalRunId"
-    FROM strays WHERE state = 'open' OR id IN (SELECT id FROM leased)`;
+    FROM orphans WHERE state = 'open' OR id IN (SELECT id FROM leased)`;
 }
 
-/** Of these executions, the runs that are open although their execution is not. */
+/** The open runs of these executions, which are closed. */
 export async function findOpenRunsOf(
   db: Database,
   executions: readonly { workflowId: string; temporalRunId: string }[],
@@ -86,7 +87,7 @@ export async function findOpenRunsOf(
     WHERE r.state = 'open'`;
 }
 
-/** Of these executions, those whose run Postgres does not hold: it was restored from before their claim. */
+/** Of these executions, those without a run in Postgres: it was restored from a backup older than their claim. */
 export async function findExecutionsWithoutRun(
   db: Database,
   executions: readonly { workflowId: string; temporalRunId: string }[],

@@ -1,5 +1,5 @@
-// Runs ended from outside, in the transaction of whatever ends them: cancelled by a person, a company suspended, a member that
-// leaves, a room that closes, an agent that is removed. With or without a worker running: workflows are told afterwards.
+// Ends runs from outside: a person cancels, a company is suspended or leaves, a room closes, an agent is removed. In the
+// caller's transaction, with or without a running worker: the workflows are signalled afterwards.
 
 import { Prisma } from '../../generated/client';
 import { closeLockedRun } from './run-closing';
@@ -7,9 +7,10 @@ import { RoomDraft } from '../rooms/room-draft';
 import { Conflict, NotAllowed, NotFound } from '../db/errors';
 import { loadLockedRun, type LockedRun } from './locked-run';
 import { addRecheckSignal } from './signals';
+import { forShare } from '../db/lock-order';
 import type { SqlTx, Tx } from '../db/transaction';
 
-/** Drafts of the rooms that a transaction writes to, appended in one order at its end. */
+/** The drafts of all rooms that a transaction writes to, appended in the order of the rooms' ids at its end. */
 export class RoomDrafts {
   readonly #drafts = new Map<string, RoomDraft>();
 
@@ -27,9 +28,9 @@ export class RoomDrafts {
 }
 
 /**
- * Ends the open runs that match as cancelled and stages their events. `runs` is a condition on the table of that name.
+ * Closes the matching open runs as cancelled and stages their events. `runs` is a condition on the table `runs`.
  *
- * The caller has locked, against sharing, the memberships or roster rows under which a claim could open another such run.
+ * The caller has locked, for update, the memberships or roster rows under which a claim could open another such run.
  */
 export async function cancelOpenRuns(
   tx: Tx,
@@ -39,8 +40,10 @@ export async function cancelOpenRuns(
 ): Promise<void> {
   const open = await tx.$queryRaw<{ id: string }[]>`
     SELECT id FROM runs WHERE state = 'open' AND ${runs} ORDER BY room_id, id`;
-  for (const { id } of open) {
-    const run = await loadLockedRun(tx, id);
+  // All are locked before one is closed: closing locks held actions, which come after runs in the order of locks.
+  const locked: LockedRun[] = [];
+  for (const { id } of open) locked.push(await loadLockedRun(tx, id));
+  for (const run of locked) {
     if (run.state === 'open') await cancelLockedRun(tx, drafts.of(run.roomId), run, cancelled);
   }
 }
@@ -48,8 +51,9 @@ export async function cancelOpenRuns(
 /**
  * Cancels a run of the caller's company; false when it was cancelled before.
  *
- * It must be the last thing its transaction does: it takes the room's lock.
- * @throws NotFound to who may not know of it; NotAllowed to other companies in its room; Conflict when it ended otherwise
+ * It must be the last call of its transaction: it takes the room's lock.
+ * @throws NotFound to a caller that may not know the run; NotAllowed to other companies in its room; Conflict when the run
+ * ended otherwise
  */
 export async function cancelRun(
   tx: SqlTx,
@@ -64,7 +68,8 @@ export async function cancelRun(
   if (!seen) throw new NotFound('no such run');
   if (seen.companyId !== companyId) throw new NotAllowed("only the agent's company may cancel its run");
   await tx.$queryRaw`
-    SELECT 1 AS locked FROM room_members WHERE room_id = ${seen.roomId} AND company_id = ${companyId} FOR SHARE`;
+    SELECT 1 AS locked FROM room_members WHERE room_id = ${seen.roomId} AND company_id = ${companyId}
+    ${forShare(tx, 'membership')}`;
   const run = await loadLockedRun(tx, runId);
   if (run.ending === 'cancelled') return false;
   if (run.ending !== null) throw new Conflict(`the run has ended: ${run.ending}`, run.ending);

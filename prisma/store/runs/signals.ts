@@ -1,6 +1,6 @@
-// The outbox to running workflows: a row is written with what caused it, and a dispatcher carries it to Temporal.
+// The outbox to running workflows: a signal is written in the transaction that causes it, and a dispatcher sends it.
 //
-//   written ──▶ delivered (Temporal took it, or knows nobody who could)      said again ──▶ written
+//   written ──▶ delivered (Temporal took it, or has no such execution)      signalled again ──▶ written
 
 import type { HeldActionState, RunSignalKind } from '../../../workflows/contract';
 import { WAKES_CHANNEL } from '../rooms/room-draft';
@@ -8,20 +8,20 @@ import { newId } from '../db/ids';
 import type { Database } from '../db/database';
 import type { SqlTx } from '../db/transaction';
 
-/** What is said on the dispatchers' channel when a signal waits. A hint: the table is the truth. */
+/** The payload on the dispatchers' channel when a signal waits. A hint: the table is the truth. */
 export const SIGNALS_HINT = 'signals';
 
-/** How long a dispatcher has for signalling before the row is due for another. */
+/** How long a dispatcher has to send a signal before another dispatcher may. */
 const SIGNAL_LEASE_SECONDS = 5;
 
-/** What a workflow is to be told. */
+/** A signal to a workflow. */
 export interface RunSignal {
   readonly id: string;
   readonly runId: string;
   readonly workflowId: string;
   readonly temporalRunId: string;
   readonly kind: RunSignalKind;
-  /** Of a decision: which step's, and how its action stands. */
+  /** Of a decision: the step, and the state of its action. */
   readonly step: string | null;
   readonly state: HeldActionState | null;
 }
@@ -31,7 +31,7 @@ export async function addDecisionSignal(tx: SqlTx, runId: string, heldActionId: 
   await addSignal(tx, runId, 'decision', heldActionId);
 }
 
-/** Adds to the outbox that a run's workflow is to look again: the run was closed by somebody else. */
+/** Adds a signal that makes a run's workflow read its run again: the run was closed from outside. */
 export async function addRecheckSignal(tx: SqlTx, runId: string): Promise<void> {
   await addSignal(tx, runId, 'recheck', null);
 }
@@ -62,13 +62,13 @@ export async function takeSignals(db: Database, limit: number): Promise<RunSigna
   );
 }
 
-/** Notes that these were delivered. */
+/** Marks these signals as delivered. */
 export async function markDelivered(db: Database, signalIds: readonly string[]): Promise<void> {
   await db.$executeRaw`
     UPDATE run_signals SET delivered_at = clock_ms() WHERE id = ANY(${[...signalIds]}::text[])`;
 }
 
-/** Has every decision of a run told again: it was not carried out in its time. */
+/** Makes every decision of a run due again: it was not carried out in time. */
 export async function signalAgain(db: Database, runId: string): Promise<void> {
   await db.$executeRaw`
     UPDATE run_signals SET delivered_at = NULL, due_at = clock_ms()

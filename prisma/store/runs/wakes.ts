@@ -1,8 +1,8 @@
-// Wakes: the outbox. A wake is delivered by a guarded update before its workflow is started; a start that fails or
-// whose dispatcher dies is due again within seconds.
+// Wakes: the outbox. A guarded update delivers a wake before its workflow is started. When the start fails or the dispatcher
+// dies, the wake is due again within seconds.
 //
-//   pending ──a place, gates, allowance, budget──▶ delivered ──claim──▶ claimed
-//      └──a gate is shut──▶ suppressed (final)
+//   pending ──a free slot, gates, allowance, budget──▶ delivered ──claim──▶ claimed
+//      └──a gate is closed──▶ suppressed (final)
 
 import type { SuppressedReason } from '../../../workflows/contract';
 import { Prisma } from '../../generated/client';
@@ -18,6 +18,7 @@ import {
 import { stageSuppressed } from '../rooms/messages';
 import { observe } from '../rooms/observations';
 import type { Database } from '../db/database';
+import { declareLock, forNoKeyUpdate } from '../db/lock-order';
 import type { PipelineTx, SqlTx } from '../db/transaction';
 
 /** A wake whose workflow is to be started. */
@@ -27,7 +28,7 @@ export interface DeliveredWake {
   readonly messageId: string;
   readonly roomId: string;
   readonly companyId: string;
-  /** W3C trace context of what caused it, or null where nobody traces. */
+  /** W3C trace context of the cause, or null without tracing. */
   readonly traceparent: string | null;
 }
 
@@ -35,31 +36,31 @@ interface DueWake extends DeliveredWake, DeliveryFacts, BudgetFacts {
   readonly state: 'pending' | 'delivered';
 }
 
-/** How long a dispatcher has for starting a workflow before the wake is due for another. */
+/** How long a dispatcher has to start a workflow before another dispatcher may. */
 const START_LEASE_SECONDS = 5;
 
-/** How long after its start a wake that nobody claimed is looked at by the reconciler. */
+/** How long after its start an unclaimed wake is checked by the reconciler. */
 const UNCLAIMED_GRACE_SECONDS = 20;
 
-/** The class of the dispatchers' advisory lock, apart from that of budgets. */
+/** The class of the dispatchers' advisory lock; budgets have another. */
 const DELIVERY_LOCK = 7_306_111;
 
-/** More than a company can have in flight: no cap. */
-const NO_CAP = 2_147_483_647;
+/** More than a company can have in flight: no limit. */
+const NO_LIMIT = 2_147_483_647;
 
 /**
- * Delivers up to `limit` pending wakes and returns those whose workflow is to be started now, with those delivered
+ * Delivers up to `limit` pending wakes and returns the wakes whose workflow the caller starts now, with the wakes delivered
  * earlier whose start was not acknowledged in time.
  *
- * A company has at most `companyLimit` runs in flight (delivered and not ended); its other wakes stay pending until one
- * ends. Companies take turns, the one with the fewest in flight first, so that a wake waits for its own company's only.
- * Gates are checked, the allowance is spent, budgets are reserved and `delivered` is written in one transaction, before
- * anything is started; each wake is leased to this caller for a few seconds.
+ * A company has at most `companyLimit` runs in flight (delivered and not ended); its other wakes stay pending until a run
+ * ends. Companies take turns, the fewest runs in flight first, so that a wake waits only for wakes of its own company.
+ * One transaction checks gates, spends the allowance, reserves budgets and writes `delivered`, before any workflow is
+ * started. Each wake is leased to this caller for a few seconds.
  */
 export async function deliverWakes(
   db: Database,
   limit: number,
-  companyLimit: number = NO_CAP,
+  companyLimit: number = NO_LIMIT,
 ): Promise<DeliveredWake[]> {
   const due = await leaseSimple(db, limit, companyLimit);
   const leased = due.filter((wake) => wake.leased);
@@ -67,10 +68,10 @@ export async function deliverWakes(
   return [...leased, ...(await settle(db, limit, companyLimit))];
 }
 
-// Dispatchers deliver one after the other, for a few milliseconds: two that count at the same time would both fill the same
-// places, and choose the same wakes. Sent together with the statement that counts, which so reads what the one before has
-// committed.
+// Dispatchers deliver one after the other, for a few milliseconds: two that count at the same time would fill the same slots
+// and choose the same wakes. Sent with the counting statement, which so reads what the previous dispatcher committed.
 function waitForTurn(tx: PipelineTx): void {
+  declareLock(tx, 'delivery');
   void tx.$pipeline`SELECT pg_advisory_xact_lock(${DELIVERY_LOCK}::int, 0)`;
 }
 
@@ -84,12 +85,12 @@ async function leaseSimple(
   const { rows } = await db.sqlTransaction(async (tx) => {
     waitForTurn(tx);
     return tx.$pipeline<DueWake & { leased: boolean }>`
-      WITH RECURSIVE ${dueWakes(limit, companyLimit)}, wanted AS (
+      WITH RECURSIVE ${dueWakes(tx, limit, companyLimit)}, wanted AS (
         SELECT id, "roomId" AS room_id, NULL::bigint AS reserve,
-               row_number() OVER (PARTITION BY "roomId" ORDER BY turn, due_at) AS place
+               row_number() OVER (PARTITION BY "roomId" ORDER BY turn, due_at) AS rank
         FROM due WHERE state = 'pending' AND (SELECT every(simple) FROM due WHERE state = 'pending')
       ), again AS (SELECT id FROM due WHERE state = 'delivered'),
-      ${leasing(null)}
+      ${leasing(tx, null)}
       SELECT due.*, leased.id IS NOT NULL AS leased FROM due LEFT JOIN leased ON leased.id = due.id
       ORDER BY due.turn, due.due_at`;
   });
@@ -101,7 +102,7 @@ async function settle(db: Database, limit: number, companyLimit: number): Promis
   return db.sqlTransaction(async (tx) => {
     waitForTurn(tx);
     const due = await tx.$queryRaw<DueWake[]>`
-      WITH RECURSIVE ${dueWakes(limit, companyLimit)} SELECT * FROM due ORDER BY turn, due_at`;
+      WITH RECURSIVE ${dueWakes(tx, limit, companyLimit)} SELECT * FROM due ORDER BY turn, due_at`;
     if (due.length === 0) return [];
     const pending = due.filter((wake) => wake.state === 'pending');
     const suppressed = pending.flatMap((wake): Suppressed[] => {
@@ -111,7 +112,7 @@ async function settle(db: Database, limit: number, companyLimit: number): Promis
     const open = pending.filter((wake) => !suppressed.some((shut) => shut.id === wake.id));
     const budgeted = open.filter(isBudgeted);
     const today = budgeted.length > 0 ? await lockBudgets(tx, budgeted) : null;
-    // Suppressing writes into rooms too: all of them are then locked at once, in the one order, before any is written to.
+    // Suppressing writes into rooms too: all rooms are locked at once, in the order of their ids, before any write.
     const allowances = suppressed.length > 0 || today !== null ? await lockRooms(tx, pending) : null;
     const over = today && allowances ? findOverBudget(open, allowances, today) : null;
     const within = over ? open.filter((wake) => !over.has(wake.id)) : open;
@@ -126,7 +127,7 @@ async function settle(db: Database, limit: number, companyLimit: number): Promis
   });
 }
 
-/** Notes that Temporal acknowledged these starts; already-started counts. */
+/** Records that Temporal acknowledged these starts. "Already started" is an acknowledgement. */
 export async function markStarted(db: Database, wakeIds: readonly string[]): Promise<void> {
   await db.$executeRaw`
     UPDATE wakes SET started_at = clock_ms(),
@@ -134,7 +135,7 @@ export async function markStarted(db: Database, wakeIds: readonly string[]): Pro
     WHERE id = ANY(${[...wakeIds]}::text[]) AND started_at IS NULL`;
 }
 
-/** Wakes started a while ago and not claimed, each leased to this caller for the reconciler's next look. */
+/** Wakes that were started and not claimed in time, each leased to this caller until the reconciler's next check. */
 export async function takeUnclaimedWakes(
   db: Database,
   limit: number,
@@ -151,13 +152,13 @@ export async function takeUnclaimedWakes(
               traceparent, extract(epoch FROM clock_ms() - delivered_at)::float8 AS "ageSeconds"`;
 }
 
-/** Sends a delivered wake back to be started again: Temporal no longer knows its workflow. */
+/** Makes a delivered wake due for a new start: Temporal no longer has its workflow. */
 export async function startAgain(db: Database, wakeId: string): Promise<void> {
   await db.$executeRaw`
     UPDATE wakes SET started_at = NULL, due_at = clock_ms() WHERE id = ${wakeId} AND state = 'delivered'`;
 }
 
-/** Seconds that the oldest wake has waited for its start and for its claim, for health. Null when none waits. */
+/** Seconds for which the oldest wakes have waited, for their start and for their claim. Null when none waits. */
 export async function oldestWaits(
   db: Database,
 ): Promise<{ pendingSeconds: number | null; unclaimedSeconds: number | null }> {
@@ -169,10 +170,10 @@ export async function oldestWaits(
   return row ?? { pendingSeconds: null, unclaimedSeconds: null };
 }
 
-// The wakes of a pass, locked, as a list of CTEs that ends in `due`. Which companies have pending wakes is found by stepping
-// over the index, one look a company; how many runs each has in flight, by two counts of at most `companyLimit` rows. A
-// thousand wakes that wait for a place cost nothing here.
-function dueWakes(limit: number, companyLimit: number): Prisma.Sql {
+// The wakes of a pass, locked, as a list of CTEs that ends in `due`. Companies with pending wakes are found by steps over the
+// index, one read a company; their runs in flight, by two counts of at most `companyLimit` rows. A thousand wakes that wait
+// for a slot cost nothing here.
+function dueWakes(tx: SqlTx, limit: number, companyLimit: number): Prisma.Sql {
   return Prisma.sql`
     waiting AS (
       (SELECT company_id FROM wakes WHERE state = 'pending' ORDER BY company_id LIMIT 1)
@@ -211,22 +212,23 @@ function dueWakes(limit: number, companyLimit: number): Prisma.Sql {
       FROM next JOIN (${GATED_WAKES}) ON w.id = next.id
       WHERE (w.state = 'pending' OR w.state = 'delivered') AND w.started_at IS NULL
       ORDER BY next.turn, next.due_at
-      FOR NO KEY UPDATE OF w SKIP LOCKED
+      ${forNoKeyUpdate(tx, { wake: 'w' })} SKIP LOCKED
     )`;
 }
 
 type Suppressed = DueWake & { reason: SuppressedReason };
 
-// The lease, as a list of CTEs that ends in `leased`: of the wakes to start, by `wanted` and `again`. The rooms' rows are
-// locked in one order; under that lock each room's allowance is spent for as many of its wakes, oldest first, as it still
-// pays for, and those of them that have a budget reserve of it on `day`.
-function leasing(day: string | null): Prisma.Sql {
+// The lease, as a list of CTEs that ends in `leased`: the wakes to start, given as `wanted` and `again`. The rooms' rows are
+// locked in the order of their ids. Each room's allowance is spent on its oldest wakes, as far as it lasts, and a wake with
+// a budget reserves its tokens on `day`.
+function leasing(tx: SqlTx, day: string | null): Prisma.Sql {
   return Prisma.sql`
     locked AS (
-      SELECT id, run_allowance FROM rooms WHERE id IN (SELECT room_id FROM wanted) ORDER BY id FOR NO KEY UPDATE
+      SELECT id, run_allowance FROM rooms WHERE id IN (SELECT room_id FROM wanted) ORDER BY id
+      ${forNoKeyUpdate(tx, 'room')}
     ), paid AS (
       SELECT w.id, w.room_id, w.reserve FROM wanted w JOIN locked r ON r.id = w.room_id
-      WHERE w.place <= r.run_allowance
+      WHERE w.rank <= r.run_allowance
     ), reserved AS (
       INSERT INTO token_reservations (agent_id, message_id, company_id, day, reserved)
       SELECT w.agent_id, w.message_id, w.company_id, ${day}::date, p.reserve
@@ -242,7 +244,7 @@ function leasing(day: string | null): Prisma.Sql {
     )`;
 }
 
-/** Leases these wakes and returns the ids of those to start: as many as their rooms pay for. */
+/** Leases these wakes and returns the ids of those to start: as many as their rooms' allowances pay for. */
 async function leaseThese(
   tx: SqlTx,
   open: readonly DueWake[],
@@ -257,26 +259,26 @@ async function leaseThese(
   }));
   const leased = await tx.$queryRaw<{ id: string }[]>`
     WITH wanted AS (
-      SELECT id, room_id, reserve, row_number() OVER (PARTITION BY room_id ORDER BY n) AS place
+      SELECT id, room_id, reserve, row_number() OVER (PARTITION BY room_id ORDER BY n) AS rank
       FROM jsonb_to_recordset(${JSON.stringify(wanted)}::jsonb) AS x(id text, room_id text, n int, reserve bigint)
     ), again AS (SELECT unnest(${again.map((wake) => wake.id)}::text[]) AS id),
-    ${leasing(day)}
+    ${leasing(tx, day)}
     SELECT id FROM leased`;
   return new Set(leased.map((row) => row.id));
 }
 
-// Locks the rooms of these wakes in the one order, and returns the allowance that each has left.
+// Locks the rooms of these wakes in the order of their ids, and returns the allowance that each has left.
 async function lockRooms(tx: SqlTx, wakes: readonly DueWake[]): Promise<Map<string, number>> {
   const rooms = await tx.$queryRaw<{ id: string; allowance: number }[]>`
     SELECT id, run_allowance AS allowance FROM rooms WHERE id = ANY(${wakes.map((wake) => wake.roomId)}::text[])
-    ORDER BY id FOR NO KEY UPDATE`;
+    ORDER BY id ${forNoKeyUpdate(tx, 'room')}`;
   return new Map(rooms.map((room) => [room.id, room.allowance]));
 }
 
 async function suppressWakes(tx: SqlTx, suppressed: readonly Suppressed[]): Promise<void> {
   if (suppressed.length === 0) return;
   const rows = JSON.stringify(suppressed.map(({ id, reason }) => ({ id, reason })));
-  // These took their company's places of this pass and use none: dispatchers look again at once for those behind them.
+  // A suppressed wake took a slot of its company in this pass and does not use it: dispatchers run again at once.
   await tx.$executeRaw`
     UPDATE wakes SET state = 'suppressed', reason = x.reason
     FROM jsonb_to_recordset(${rows}::jsonb) AS x(id text, reason text) WHERE wakes.id = x.id

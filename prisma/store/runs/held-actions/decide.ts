@@ -10,6 +10,7 @@ import { CARRY_OUT_SECONDS } from './execute';
 import { notifyAfterCommit } from '../../db/notifications';
 import { addDecisionSignal } from '../signals';
 import type { Database } from '../../db/database';
+import { forNoKeyUpdate, forShare } from '../../db/lock-order';
 import type { SqlTx } from '../../db/transaction';
 
 /** The signed-in person who decides. */
@@ -108,7 +109,7 @@ async function lockHeldAction(
     JOIN held_actions h ON h.room_id = m.room_id AND h.company_id = m.company_id
     JOIN runs r ON r.id = h.run_id
     WHERE h.id = ${heldActionId} AND (${companyId}::text IS NULL OR h.company_id = ${companyId})
-    FOR SHARE OF m FOR NO KEY UPDATE OF r, h`;
+    ${forShare(tx, { membership: 'm' })} ${forNoKeyUpdate(tx, { run: 'r', held_action: 'h' })}`;
   const [held] = await tx.$queryRaw<HeldFacts[]>`
     SELECT h.id, h.step_key AS step, h.run_id AS "runId", h.company_id AS "companyId", h.state, h.sha256,
            h.decision, h.expires_at <= clock_ms() AS "isPast", r.state = 'open' AS "runIsOpen",

@@ -13,6 +13,7 @@ import type { HoldRecord, Move } from '../../../../workflows/policy/next-move';
 import { WAKES_CHANNEL } from '../../rooms/room-draft';
 import { notifyAfterCommit } from '../../db/notifications';
 import type { LockedRun } from '../locked-run';
+import { forNoKeyUpdate } from '../../db/lock-order';
 import type { SqlTx } from '../../db/transaction';
 
 /** A run with a decision to carry out is looked at after this long, and told again. */
@@ -25,7 +26,8 @@ const OPEN_LOOK_SECONDS = 15;
 /** The action as it was frozen, if it is still what its hash says; null when it was redacted or is another. */
 export async function loadFrozen(tx: SqlTx, runId: string, stepKey: string): Promise<DeclaredAction | null> {
   const [row] = await tx.$queryRaw<{ action: string | null; sha256: string }[]>`
-    SELECT action, sha256 FROM held_actions WHERE run_id = ${runId} AND step_key = ${stepKey} FOR NO KEY UPDATE`;
+    SELECT action, sha256 FROM held_actions WHERE run_id = ${runId} AND step_key = ${stepKey}
+    ${forNoKeyUpdate(tx, 'held_action')}`;
   if (!row) throw new Error('no such held action');
   if (row.action === null || sha256Of(row.action) !== row.sha256) return null;
   return JSON.parse(row.action) as DeclaredAction;
@@ -48,6 +50,7 @@ export async function settleApproved(
 
 /** Ends every action of a closing run that is held or approved: `failedStep`'s attempt failed, the others lost their run. */
 export async function supersedeHeldActions(tx: SqlTx, runId: string, failedStep: string | null): Promise<void> {
+  // Not declared as locks: held actions are only locked under their run's lock, which the caller has.
   const [ended] = await tx.$queryRaw<{ companyId: string }[]>`
     UPDATE held_actions SET changed_at = clock_ms(),
       state = CASE WHEN state = 'approved' AND step_key = ${failedStep} THEN 'failed' ELSE 'superseded' END
