@@ -1,5 +1,6 @@
-// Sealed secrets as rotation sees them: which are not sealed under a master key, and sealed anew unless they changed meanwhile.
-// What a text is sealed under stands at its beginning, so Postgres finds it without opening anything.
+// The sealed secrets for a rotation of master keys: finds secrets under another master key, and replaces them unless
+// they have changed since. A sealed text starts with the id of its master key, so Postgres finds the texts without
+// opening them.
 
 import { modelKeyBinding } from './model-keys';
 import { inSqlTransaction, inStatement, type Db } from '../db/transaction';
@@ -7,12 +8,12 @@ import { inSqlTransaction, inStatement, type Db } from '../db/transaction';
 export interface SealedSecret {
   readonly modelKeyId: string;
   readonly sealed: string;
-  /** What it is bound to: to be given when it is opened, and when it is sealed anew. */
+  /** The binding, for opening and resealing. */
   readonly boundTo: string;
 }
 
-/** Up to `limit` secrets, of revoked keys too, whose sealed text begins otherwise, by id after `after`. */
-export async function listSealedOtherwise(
+/** Up to `limit` secrets whose sealed text has another prefix, also of revoked keys, by id after `after`. */
+export async function listSealedUnderOtherKeys(
   db: Db,
   prefix: string,
   after: string,
@@ -26,19 +27,19 @@ export async function listSealedOtherwise(
   return rows.map(({ id, baseUrl, sealed }) => ({ modelKeyId: id, sealed, boundTo: modelKeyBinding(id, baseUrl) }));
 }
 
-/** How many secrets there are, and how many of them begin so. */
-export async function countSealed(db: Db, prefix: string): Promise<{ all: number; so: number }> {
+/** The number of all secrets, and of secrets with this prefix. */
+export async function countSealed(db: Db, prefix: string): Promise<{ all: number; matching: number }> {
   const [counts] = await inStatement(
-    db.$queryRaw<{ all: number; so: number }[]>`
-      SELECT count(*)::int AS all, count(*) FILTER (WHERE starts_with(sealed_secret, ${prefix}))::int AS so
+    db.$queryRaw<{ all: number; matching: number }[]>`
+      SELECT count(*)::int AS all, count(*) FILTER (WHERE starts_with(sealed_secret, ${prefix}))::int AS matching
       FROM model_keys`,
   );
-  return counts ?? { all: 0, so: 0 };
+  return counts ?? { all: 0, matching: 0 };
 }
 
 /**
- * Stores secrets sealed anew, each only if it is still the one that was read, all of them or none. Returns how many were.
- * The version stays: it is the same secret, which a provider refused or did not.
+ * Stores resealed secrets in one transaction, each only if its stored text is still `was`. Returns their number. The
+ * version stays, because the secret is the same, and a provider's refusal of it still counts.
  */
 export async function replaceSealed(
   db: Db,
