@@ -66,7 +66,7 @@ export async function rotateMasterKeys(
     after = last.modelKeyId;
     resealed += await replaceSealed(db, found.flatMap(reseal));
     const { all, matching } = await countSealed(db, prefix);
-    log(`${resealed} sealed anew, ${all - matching} to go`);
+    log(`${resealed} resealed, ${all - matching} to go`);
     await onBatch();
   }
 

@@ -15,7 +15,7 @@ const OUTPUT_TOKENS_LIMIT = 16_384;
 
 export const anthropicMessages: WireFormat = {
   makeModel: (name, settings) => createAnthropic({ ...settings, apiKey: NO_KEY })(name),
-  askFor(name) {
+  replyOptions(name) {
     const { maxOutputTokens, supportsStructuredOutput } = getModelCapabilities(name);
     return {
       maxOutputTokens: Math.min(OUTPUT_TOKENS_LIMIT, maxOutputTokens),

@@ -12,7 +12,7 @@ const PROVIDER_NAME = 'model';
 export const chatCompletions: WireFormat = {
   makeModel: (name, settings) => createOpenAICompatible({ name: PROVIDER_NAME, ...settings })(name),
   // As a provider option, which the SDK passes on unchanged. It sends `responseFormat` only to servers that it knows.
-  askFor: () => ({
+  replyOptions: () => ({
     providerOptions: {
       [PROVIDER_NAME]: {
         response_format: {

@@ -8,7 +8,7 @@ import { NO_KEY, type WireFormat } from './wire-format';
 
 export const openaiResponses: WireFormat = {
   makeModel: (name, settings) => createOpenAI({ ...settings, apiKey: NO_KEY }).responses(name),
-  askFor: () => ({
+  replyOptions: () => ({
     responseFormat: { type: 'json', name: 'reply', schema: REPLY_JSON_SCHEMA },
     // Texts of a room are stored in our database only; by default OpenAI stores every request.
     providerOptions: { openai: { store: false, strictJsonSchema: true } },

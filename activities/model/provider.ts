@@ -100,7 +100,7 @@ async function buildPost(
   try {
     const model = modelAt(calledBase(url, endpoint.protocol), endpoint);
     await model.doGenerate({
-      ...WIRE_FORMATS[endpoint.protocol].askFor(endpoint.model),
+      ...WIRE_FORMATS[endpoint.protocol].replyOptions(endpoint.model),
       prompt: [
         // Strict servers refuse a body with half of a surrogate pair, which a cut in a text can leave.
         { role: 'system', content: cleanText(prompt.system) },

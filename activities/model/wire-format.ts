@@ -21,11 +21,11 @@ export interface WireFormat {
   /** Makes the SDK's model of this name. It never gets the key, so no error of the SDK can hold the key. */
   readonly makeModel: (name: string, settings: SdkSettings) => SdkModel;
   /** The options that ask a model of this name for a reply in our JSON schema, and that limit its length. */
-  readonly askFor: (name: string) => Partial<SdkOptions>;
+  readonly replyOptions: (name: string) => Partial<SdkOptions>;
   readonly keyHeader: (key: string) => Readonly<Record<string, string>>;
   /** The answer or the error in a body with a success status. Null: the body holds neither. */
   readonly readEnvelope: (json: Json) => Body | null;
 }
 
-/** Stands in for the key where the SDK requires one; provider.ts adds the real key later. */
+/** A placeholder where the SDK requires a key. provider.ts adds the real key later. */
 export const NO_KEY = 'none';
