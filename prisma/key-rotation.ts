@@ -1,5 +1,5 @@
-// Reseals every stored secret under the first master key. Each batch is independent, so a rotation can be stopped at any
-// moment and started again. It may run beside live processes, as long as all of them have the first key too.
+// Reseals every stored secret under the first master key. Each batch is one transaction, so a rotation may be stopped
+// and started again at any time. It may run beside other processes if all of them have the first key too.
 
 import {
   createSecretBox,
@@ -8,28 +8,33 @@ import {
   type MasterKey,
   type SecretBox,
 } from '../workflows/policy/secret-box';
-import { countSealed, listSealedOtherwise, replaceSealed, type SealedSecret } from './store/model-keys/key-rotation';
+import {
+  countSealed,
+  listSealedUnderOtherKeys,
+  replaceSealed,
+  type SealedSecret,
+} from './store/model-keys/key-rotation';
 import type { Database } from './store/db/database';
 
-/** Rows locked at once, for as long as one statement takes. */
+/** Rows that one statement locks. */
 const BATCH = 100;
 
 export interface RotationOptions {
   readonly log: (line: string) => void;
   readonly batch?: number;
-  /** Told after each batch is stored. */
+  /** Called after each stored batch. */
   readonly onBatch?: () => Promise<void>;
 }
 
 export interface RotationResult {
   readonly resealed: number;
-  /** Secrets not under the first key now: not opened, or put in by a process that still seals with another. */
+  /** Secrets that are not under the first key: not opened, or added by a process that still seals with another key. */
   readonly remaining: number;
 }
 
 /**
- * Reseals, under the first of these keys, every secret that is sealed under another. A secret replaced meanwhile is left
- * alone; a secret that can't be opened is reported with the master key that it needs, and the others are resealed.
+ * Reseals every secret under the first of these keys. A secret that was replaced meanwhile stays. A secret that cannot
+ * be opened is logged with the id of its master key, and the rotation continues.
  */
 export async function rotateMasterKeys(
   db: Database,
@@ -52,29 +57,29 @@ export async function rotateMasterKeys(
   };
 
   const before = await countSealed(db, prefix);
-  log(`${before.all} secrets, ${before.all - before.so} of them not sealed under ${first}`);
+  log(`${before.all} secrets, ${before.all - before.matching} of them not sealed under ${first}`);
   let resealed = 0;
   for (let after = ''; ;) {
-    const found = await listSealedOtherwise(db, prefix, after, batch);
+    const found = await listSealedUnderOtherKeys(db, prefix, after, batch);
     const last = found.at(-1);
     if (last === undefined) break;
     after = last.modelKeyId;
     resealed += await replaceSealed(db, found.flatMap(reseal));
-    const { all, so } = await countSealed(db, prefix);
-    log(`${resealed} sealed anew, ${all - so} to go`);
+    const { all, matching } = await countSealed(db, prefix);
+    log(`${resealed} resealed, ${all - matching} to go`);
     await onBatch();
   }
 
-  const { all, so } = await countSealed(db, prefix);
+  const { all, matching } = await countSealed(db, prefix);
   for (const { id } of keys.slice(1)) {
-    const { so: under } = await countSealed(db, sealedPrefix(id));
+    const { matching: under } = await countSealed(db, sealedPrefix(id));
     log(
       under === 0
         ? `Nothing is sealed under ${id}: it can be dropped from MASTER_KEYS`
         : `${under} still sealed under ${id}: keep it in MASTER_KEYS`,
     );
   }
-  return { resealed, remaining: all - so };
+  return { resealed, remaining: all - matching };
 }
 
 function whyUnopened(box: SecretBox, sealed: string, error: SecretBoxError): string {

@@ -1,5 +1,5 @@
-// What the model is shown: our rules and its company's instructions as the system part; the room only as data, as JSON
-// with its provenance set by us, in the user part. Pure.
+// Renders the context of a run. The system part holds our rules and the instructions of the agent's company; the user
+// part holds the room as JSON data, in which we set the authors. Pure.
 
 import { createHash } from 'node:crypto';
 import type { RenderedContext } from '../../prisma/store/runs/model-requests';
@@ -7,11 +7,11 @@ import type { RoomView, ViewedMemory } from '../../prisma/store/runs/context-que
 import { REPLY_FORMAT } from '../model/reply';
 import { select, type Section, type Selected } from './selection';
 
-/** Most tokens of one context, where the operator says nothing else: every current model holds them with room to answer. */
+/** The default limit of tokens of one context: every current model accepts them and has room for an answer. */
 export const CONTEXT_TOKENS = 30_000;
-/** Most characters of one message, task or memory line; what is longer is shown cut, and says so. */
+/** Most characters of one message, task or memory line. A longer text is cut and marked as cut. */
 const EXCERPT_CHARS = 8_000;
-/** Most characters of one criterion among a task's. */
+/** Most characters of one acceptance criterion. */
 const CRITERION_CHARS = 400;
 
 interface ManifestEntry {
@@ -20,7 +20,9 @@ interface ManifestEntry {
   readonly cut?: true;
 }
 
-/** Renders a room for one run. The manifest holds ids, hashes and what was cut or left out; it holds no content. */
+/**
+ * Renders a room for one run. The manifest holds ids, hashes, cuts and the number of omitted entries, but no content.
+ */
 export function renderContext(
   view: RoomView,
   tokenLimit: number = CONTEXT_TOKENS,
@@ -31,14 +33,14 @@ export function renderContext(
     you: { slug: view.agent.slug, name: view.agent.name, company: view.agent.company },
     message_that_woke_you: { ...view.waking, text: cut(view.waking.text) },
   };
-  // In the order of what a run can least do without. Within each, the best or newest first.
+  // The most important section first. In each section, the best or newest entry first.
   const { sections, tokens } = select(tokenLimit, `${system}\n${JSON.stringify(frame)}`, {
     tasks: section(0.25, newestFirst(view.tasks), (task) => ({
       ...task,
       goal: cut(task.goal),
       acceptance_criteria: task.acceptance_criteria.map((criterion) => cut(criterion, CRITERION_CHARS)),
     })),
-    roster: section(0.1, view.roster, (place) => place),
+    roster: section(0.1, view.roster, (agent) => agent),
     found: section(0.1, view.found_memory, shownMemory),
     memory: section(0.2, newestFirst(view.memory), shownMemory),
     passages: section(0.2, view.passages, (passage) => ({ ...passage, text: cut(passage.text) })),
@@ -106,14 +108,14 @@ function newestFirst<T>(items: readonly T[]): T[] {
   return [...items].reverse();
 }
 
-/** Ids sort by the time they were made. */
+/** Ids sort by the time of their creation. */
 function byId(kept: Selected<{ readonly id: string }>['kept']): unknown[] {
   return [...kept].sort((a, b) => (a.item.id < b.item.id ? -1 : 1)).map(({ shown }) => shown);
 }
 
 const graphemes = new Intl.Segmenter('en', { granularity: 'grapheme' });
 
-// Cut between graphemes, so that half an emoji never reaches a provider.
+// Cuts between graphemes, so that no half of an emoji reaches a provider.
 function cut(text: string, most = EXCERPT_CHARS): string {
   if (text.length <= most) return text;
   const whole = graphemes.segment(text).containing(most)?.index ?? most;

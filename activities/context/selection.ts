@@ -1,12 +1,15 @@
-// Which of what was read goes into a context: all of it where it fits, else the first of each kind within its share. Pure.
+// Selects the entries of a context: all of them if they fit, else the first entries of each section within its share.
+// Pure.
 
 import { countTokens, mostTokens } from './tokens';
 
-/** One kind of thing that a context holds. */
+/** One kind of entry in a context. */
 export interface Section<T> {
-  /** What matters most first: what does not fit is left out from the end. `shown`: as the context shows it. */
+  /**
+   * The most important item first; items that do not fit are omitted from the end. `shown`: its form in the context.
+   */
   readonly items: readonly { readonly item: T; readonly shown: unknown }[];
-  /** Of the whole bound; what a section does not use is left to those after it. */
+  /** The share of the whole limit. Later sections may use the rest that this section leaves. */
   readonly share: number;
 }
 
@@ -17,11 +20,13 @@ export interface Selected<T> {
 
 export interface Selection<S extends Record<string, Section<unknown>>> {
   readonly sections: { readonly [K in keyof S]: Selected<S[K] extends Section<infer T> ? T : never> };
-  /** Tokens of the fixed part and of what was kept; at most as many where nothing had to be counted. */
+  /**
+   * Tokens of the fixed part and of the kept items. An upper bound if everything fits, because nothing is counted then.
+   */
   readonly tokens: number;
 }
 
-/** Selects within `limit` tokens, of which `fixed` is taken already. In the order in which the sections stand. */
+/** Selects items within `limit` tokens, of which `fixed` already uses a part. Sections take tokens in their order. */
 export function select<S extends Record<string, Section<unknown>>>(
   limit: number,
   fixed: string,
@@ -34,7 +39,7 @@ export function select<S extends Record<string, Section<unknown>>>(
     json: items.map(({ shown }) => JSON.stringify(shown)),
   }));
   const pieces = [fixed, ...written.flatMap(({ json }) => json)];
-  // One more of each, for the comma between.
+  // One more token for each comma between items.
   const most = pieces.reduce((sum, piece) => sum + mostTokens(piece) + 1, 0);
   const everythingFits = most <= limit;
   let used = everythingFits ? most : countTokens(fixed);

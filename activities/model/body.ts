@@ -1,23 +1,23 @@
-// The body of a provider's answer, as servers really send it: read as JSON where it is JSON, and what every wire format
-// shares in it. Where the reply stands is known to the format's own file; what it means, to classify.ts.
+// The body of a provider's answer: the parts that all wire formats share, with the deviations that real servers have.
+// Each format's own file knows where its reply is; classify.ts knows what an error means.
 
 import { NO_FACTS, type ErrorFacts } from './classify';
 
-/** Null where the server did not say: unknown is not zero. */
+/** Null: the server sent no count. Unknown is not zero. */
 export interface ModelUsage {
   inputTokens: number | null;
   outputTokens: number | null;
 }
 
-/** A model's answer, whichever format it came in. */
+/** A model's answer in any wire format. */
 export interface Envelope {
-  /** The answer as the SDK's schema wants it: its text and nothing else. */
-  readonly mendedBody: string;
-  /** The server's own word for how the answer came to its end. */
+  /** The text of the answer, without reasoning. */
+  readonly text: string;
+  /** The server's own word for the end of the answer. */
   readonly finishReason: string | null;
-  /** The server said that there should have been more. */
+  /** The server reports that a part of the answer is missing. */
   readonly isIncomplete: boolean;
-  /** The model said no in the place made for it. */
+  /** The model refused in the field that its format has for refusals. */
   readonly hasRefusal: boolean;
   readonly usage: ModelUsage;
 }
@@ -27,7 +27,7 @@ export type Body =
 
 export type Json = Readonly<Record<string, unknown>>;
 
-/** Reads the body of an answer with a success status; null from `readEnvelope` means that there is no answer in it. */
+/** Reads the body of an answer with a success status. `readEnvelope` returns null when the body holds no answer. */
 export function readBody(body: string | null, readEnvelope: (json: Json) => Body | null): Body {
   const json = parseBody(body);
   if (json === null) return { kind: 'unreadable' };
@@ -35,13 +35,13 @@ export function readBody(body: string | null, readEnvelope: (json: Json) => Body
   return readEnvelope(json) ?? { kind: 'unreadable' };
 }
 
-/** The structured part of an error body; empty facts for HTML, or for no body at all. */
+/** The structured part of an error body. Empty for HTML and for a missing body. */
 export function readErrorBody(body: string | null): ErrorFacts {
   const json = parseBody(body);
   return json === null ? NO_FACTS : readFacts(json);
 }
 
-/** A JSON object, also with the end mark of a stream glued to it and inside a list of one, or null. */
+/** A JSON object or null. Accepts the marks of a stream around the object, and a list with the object as first item. */
 function parseBody(body: string | null): Json | null {
   const text = (body ?? '')
     .trim()
@@ -74,7 +74,7 @@ export function readFacts(json: Json): ErrorFacts {
   };
 }
 
-/** Content is text, or a list of parts of which only the text parts are the answer: others hold the reasoning. */
+/** Content is text, or a list of parts. Only the text parts are the answer; other parts hold reasoning. */
 export function readContent(content: unknown): { text: string; hasRefusal: boolean } {
   if (typeof content === 'string') return { text: content, hasRefusal: false };
   const parts = asObjects(content);
@@ -87,10 +87,10 @@ export function readContent(content: unknown): { text: string; hasRefusal: boole
   };
 }
 
-/** Counts are kept in 32-bit columns; a larger one is no count. */
+/** The columns of counts have 32 bits; a larger number is not a count. */
 const COUNT_LIMIT = 2 ** 31 - 1;
 
-/** A count of tokens, or null when this is none. */
+/** A count of tokens, or null. */
 export function readCount(value: unknown): number | null {
   return typeof value === 'number' && Number.isInteger(value) && value >= 0 && value <= COUNT_LIMIT ? value : null;
 }
@@ -103,7 +103,7 @@ export function asObject(value: unknown): Json | null {
   return typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Json) : null;
 }
 
-/** The objects of a list; none when it is no list. */
+/** The objects in a list. Empty when the value is not a list. */
 export function asObjects(value: unknown): readonly Json[] {
   return Array.isArray(value) ? value.map(asObject).filter((item) => item !== null) : [];
 }

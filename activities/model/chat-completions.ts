@@ -1,5 +1,5 @@
-// OpenAI's chat-completions format, as spoken by any OpenAI-compatible server. Each server reads it in its own way, so
-// what arrives is mended more than in the other formats.
+// OpenAI's chat-completions format, which every OpenAI-compatible server uses. Servers deviate from it more than from
+// the other formats, so this reader accepts more.
 
 import { createOpenAICompatible } from '@ai-sdk/openai-compatible';
 
@@ -11,8 +11,8 @@ const PROVIDER_NAME = 'model';
 
 export const chatCompletions: WireFormat = {
   makeModel: (name, settings) => createOpenAICompatible({ name: PROVIDER_NAME, ...settings })(name),
-  // Passed through as it is: the SDK would ask for it only from servers that it was told can do it.
-  askFor: () => ({
+  // As a provider option, which the SDK passes on unchanged. It sends `responseFormat` only to servers that it knows.
+  replyOptions: () => ({
     providerOptions: {
       [PROVIDER_NAME]: {
         response_format: {
@@ -26,23 +26,20 @@ export const chatCompletions: WireFormat = {
   readEnvelope(json) {
     const choice = asObject(Array.isArray(json.choices) ? json.choices[0] : null);
     if (choice === null) return null;
-    // Some routers put the error of the provider behind them into the choice.
+    // Some routers put the error of the provider into the choice.
     if (holdsError(choice)) return { kind: 'error', facts: readFacts(choice) };
     const message = asObject(choice.message);
     if (message === null) return null;
     const { text, hasRefusal } = readContent(message.content);
-    const finishReason = readText(choice.finish_reason);
     const usage = asObject(json.usage);
     return {
       kind: 'answer',
       envelope: {
-        mendedBody: JSON.stringify({
-          choices: [{ message: { role: 'assistant', content: text }, finish_reason: finishReason }],
-        }),
-        finishReason,
+        text,
+        finishReason: readText(choice.finish_reason),
         isIncomplete: false,
         hasRefusal: hasRefusal || (readText(message.refusal) ?? '').trim() !== '',
-        // What was read from a cache is counted in `prompt_tokens` already.
+        // `prompt_tokens` already includes the tokens that were read from a cache.
         usage: { inputTokens: readCount(usage?.prompt_tokens), outputTokens: readCount(usage?.completion_tokens) },
       },
     };

@@ -1,23 +1,23 @@
-// What a provider's answer means for the run: retry or give up. The only table of this decision.
-// Decided by status and by structured codes. Free text is never searched: it may quote the user, or the key; the start of a
-// sentence counts where a provider gives no other clue.
+// What a provider's answer means for the run: retry or give up. The only table of this decision. Status and structured
+// codes decide. Free text is not searched, because it may quote the user or the key; only the start of a sentence
+// counts, where a provider sends no code.
 
 import type { RefusalCode, RetryCode } from '../../workflows/contract';
 import { ADDRESS_REFUSED } from './exchange';
 
 export type Verdict = { kind: 'retry'; code: RetryCode } | { kind: 'refused'; code: RefusalCode };
 
-/** The structured part of an error body, as far as the server sent one. Stays inside this folder. */
+/** The structured part of an error body. Never leaves this folder. */
 export interface ErrorFacts {
-  /** `error.code`, `error.type` and their like, the most specific first. */
+  /** `error.code`, `error.type` and similar fields, the most specific first. */
   readonly codes: readonly string[];
-  /** A status inside the body, which some routers send with HTTP 200. */
+  /** A status in the body; some routers send it with HTTP 200. */
   readonly status: number | null;
   /** The request field that the error is about. */
   readonly param: string | null;
-  /** A router said that a content filter stopped the prompt. */
+  /** A router reports that a content filter stopped the prompt. */
   readonly flagged: boolean;
-  /** Read for the few cases that have no other clue; see `SENTENCES`. */
+  /** Read only for the errors that have no code of their own; see `SENTENCES`. */
   readonly message: string | null;
 }
 
@@ -79,7 +79,7 @@ const CODES_BY_REFUSAL: Readonly<Partial<Record<RefusalCode, readonly string[]>>
     'request_too_large',
     'string_above_max_length',
   ],
-  // OpenAI's `invalid_prompt` is a prompt that broke its usage policy.
+  // OpenAI sends `invalid_prompt` for a prompt that violates its usage policy.
   model_declined: ['content_filter', 'content_policy_violation', 'responsibleaipolicyviolation', 'invalid_prompt'],
 };
 
@@ -111,15 +111,17 @@ function toPairs<C extends string>(
   );
 }
 
-/** What an answer that is not a model's answer means: an error status, or an error body under a success status. */
+/** The meaning of an error: an error status, or an error body with a success status. */
 export function classifyError(status: number, facts: ErrorFacts): Verdict {
-  const told = facts.codes.map((code) => VERDICT_BY_CODE.get(code.toLowerCase())).find((known) => known !== undefined);
+  const byCode = facts.codes
+    .map((code) => VERDICT_BY_CODE.get(code.toLowerCase()))
+    .find((known) => known !== undefined);
 
-  // A success status says nothing; the body does. Saying nothing either, it is a server that failed.
+  // With a success status, the body decides. If the body has no known code either, the server failed.
   if (status >= 200 && status <= 299) {
     const inside = facts.status;
     if (inside !== null && inside >= 400 && inside <= 599) return classifyError(inside, facts);
-    if (told !== undefined) return told;
+    if (byCode !== undefined) return byCode;
     return facts.codes.includes(INVALID_REQUEST) ? classifyError(400, facts) : retry('server_error');
   }
   if (status >= 300 && status <= 399) return refused('redirect');
@@ -130,13 +132,13 @@ export function classifyError(status: number, facts: ErrorFacts): Verdict {
     case 409:
       return retry('server_error');
     case 429:
-      // A used-up account answers like a rate limit; only its code tells them apart.
-      return told?.code === 'quota' || told?.code === 'spending_limit' ? told : retry('rate_limit');
+      // An account without credit has the status of a rate limit; only the code differs.
+      return byCode?.code === 'quota' || byCode?.code === 'spending_limit' ? byCode : retry('rate_limit');
     case 400:
-      if (told !== undefined) return told;
+      if (byCode !== undefined) return byCode;
       break;
     default:
-      if (told?.kind === 'refused') return told;
+      if (byCode?.kind === 'refused') return byCode;
   }
   if (facts.flagged) return refused('model_declined');
   if (facts.param === 'model') return refused('unknown_model');
@@ -151,11 +153,11 @@ export function classifyError(status: number, facts: ErrorFacts): Verdict {
     case 413:
       return refused('context_too_long');
     default:
-      return refused(saidInWords(status, facts) ?? 'malformed_request');
+      return refused(codeOfSentence(status, facts) ?? 'malformed_request');
   }
 }
 
-/** A failing server's status stands, whatever its body claims: a gateway's error page quotes anything. */
+/** The status of a failing server decides alone: a gateway's error page can quote anything. */
 function classifyServerStatus(status: number): Verdict {
   switch (status) {
     case 503:
@@ -173,8 +175,8 @@ function classifyServerStatus(status: number): Verdict {
 const INVALID_REQUEST = 'invalid_request_error';
 
 /**
- * Anthropic answers these like a malformed request, with a 400 `invalid_request_error`, and the sentence is the only clue.
- * Only its start counts: a message that quotes the prompt does not begin so.
+ * Anthropic sends these as a malformed request, 400 `invalid_request_error`; only the sentence differs. Only its start
+ * counts, because a message that quotes the prompt starts differently.
  */
 const SENTENCES: readonly (readonly [start: string, code: RefusalCode])[] = [
   ['Your credit balance is too low', 'spending_limit'],
@@ -184,24 +186,24 @@ const SENTENCES: readonly (readonly [start: string, code: RefusalCode])[] = [
   ['model: ', 'unknown_model'],
 ];
 
-function saidInWords(status: number, facts: ErrorFacts): RefusalCode | null {
+function codeOfSentence(status: number, facts: ErrorFacts): RefusalCode | null {
   if (status !== 400 || !facts.codes.includes(INVALID_REQUEST)) return null;
   return SENTENCES.find(([start]) => facts.message?.startsWith(start))?.[1] ?? null;
 }
 
-/** What a connection that failed means, by the system's error code. */
-export function classifyBroken(errorCode: string | null): Verdict {
+/** The meaning of a failed connection, by the system's error code. */
+export function classifyConnectionFailure(errorCode: string | null): Verdict {
   switch (errorCode) {
     case ADDRESS_REFUSED:
       return refused('address_refused');
-    // A name that does not exist. EAI_AGAIN, a name server that did not answer, is worth asking again.
+    // The name does not exist. EAI_AGAIN means that the name server did not answer, and is retried.
     case 'ENOTFOUND':
       return refused('unknown_host');
     case null:
       return retry('connection');
     default:
       if (isCertificateCode(errorCode)) return refused('bad_certificate');
-      // Not HTTP, or not HTTP that can be read: the connection itself held.
+      // HPE: the connection is fine, and the answer is not readable as HTTP.
       return retry(errorCode.startsWith('HPE_') ? 'unreadable_answer' : 'connection');
   }
 }
@@ -229,12 +231,12 @@ function isCertificateCode(code: string): boolean {
   return code.startsWith('CERT_') || CERTIFICATE_CODES.has(code);
 }
 
-/** How an answer came to its end: whole, cut off by the token limit, declined by the model, or broken off. */
-export type AnswerEnd = 'whole' | 'truncated' | 'declined' | 'broken';
+/** The end of an answer: whole, cut off by the token limit, declined by the model, or interrupted by the server. */
+export type AnswerEnd = 'whole' | 'truncated' | 'declined' | 'interrupted';
 
 /**
- * A finish reason never seen before ends a whole answer: providers add reasons, and the text is there. Unless the server
- * said that it is incomplete: then, whatever stopped it, something is missing.
+ * An unknown finish reason ends a whole answer, because providers add reasons and the text is complete. If the server
+ * reports that the answer is incomplete, an unknown reason means truncated.
  */
 export function classifyFinish(finishReason: string | null, isIncomplete: boolean): AnswerEnd {
   switch (finishReason?.toLowerCase()) {
@@ -244,7 +246,7 @@ export function classifyFinish(finishReason: string | null, isIncomplete: boolea
     case 'model_length':
     case 'model_context_window_exceeded':
       return 'truncated';
-    // A filter drops what it does not like, so what is left of the text is not the whole reply.
+    // A content filter removes parts of the text, so the rest is not the whole reply.
     case 'content_filter':
     case 'refusal':
     case 'safety':
@@ -257,10 +259,10 @@ export function classifyFinish(finishReason: string | null, isIncomplete: boolea
     case 'error':
     case 'failed':
     case 'cancelled':
-    // An answer that is still being written is none.
+    // The server has not finished this answer.
     case 'queued':
     case 'in_progress':
-      return 'broken';
+      return 'interrupted';
     default:
       return isIncomplete ? 'truncated' : 'whole';
   }

@@ -1,7 +1,7 @@
-// One HTTP POST, sent once and read to its end. Knows nothing of models: what an answer means is in classify.ts.
+// One HTTP POST, sent once and read to its end. Knows nothing of models; classify.ts has the meaning of an answer.
 //
-// Node's own http client rather than fetch: it follows no redirect, reads no proxy from the environment, retries
-// nothing, and lets the address be checked after DNS, on the very address that is connected to.
+// Uses Node's http client instead of fetch: it follows no redirect, reads no proxy from the environment, does not
+// retry, and allows a check of the address after DNS, on the address that it connects to.
 
 import dns from 'node:dns';
 import http from 'node:http';
@@ -10,10 +10,10 @@ import net from 'node:net';
 import { promisify } from 'node:util';
 import zlib from 'node:zlib';
 
-/** The largest answer read, packed and unpacked alike: a few kilobytes of gzip can hold gigabytes. */
+/** The largest answer that is read, compressed and decompressed: a few kilobytes of gzip can hold gigabytes. */
 export const ANSWER_BYTES_LIMIT = 2 * 1024 * 1024;
 
-/** The code of the error raised when `allowsAddress` said no. */
+/** The error code when `allowsAddress` returns false. */
 export const ADDRESS_REFUSED = 'ADDRESS_REFUSED';
 
 export interface ExchangeRequest {
@@ -23,19 +23,19 @@ export interface ExchangeRequest {
 }
 
 export interface ExchangeRules {
-  /** Ours: the run was cancelled, or the worker is shutting down. */
+  /** Aborted when the run is cancelled or the worker shuts down. */
   readonly signal: AbortSignal;
-  /** Counts from the call to the last byte: name lookup, connecting and a body that drips are all inside. */
+  /** From the call to the last byte, with the name lookup, the connection, and a slow body. */
   readonly timeoutMs: number;
   /**
-   * Asked for every address a name stands for, before any connection, and for the one that was connected to, before
-   * anything is sent. Absent: every address is allowed.
+   * Called for every address of the name before any connection, and for the connected address before anything is sent.
+   * Absent: every address is allowed.
    */
   readonly allowsAddress?: (address: string) => boolean;
 }
 
 export type Exchange =
-  /** `body` is null when it could not be read: too large, badly packed, or cut off after an error status. */
+  /** `body` is null when it is too large, badly compressed, or cut off after an error status. */
   | {
       kind: 'answered';
       status: number;
@@ -43,19 +43,19 @@ export type Exchange =
       retryAfter: string | null;
       body: string | null;
     }
-  /** The connection never came about, or broke. The system's error code, never its message. */
-  | { kind: 'broken'; errorCode: string | null }
+  /** The connection failed before the end of the answer. Holds the system's error code, never its message. */
+  | { kind: 'connection_failed'; errorCode: string | null }
   | { kind: 'timeout' }
   | { kind: 'aborted' };
 
 type Settle = (exchange: Exchange) => void;
 
-/** Sends the request at most once and resolves with what came of it. Never rejects. */
+/** Sends the request at most once and resolves with its result. Never rejects. */
 export async function exchangeOnce(request: ExchangeRequest, rules: ExchangeRules): Promise<Exchange> {
   if (rules.signal.aborted) return { kind: 'aborted' };
   return await new Promise<Exchange>((resolve) => {
     let sent: http.ClientRequest | null = null;
-    // Set once the status line is in: from then on an error status stands, whatever becomes of its body.
+    // Set when an error status arrives. The status then counts even if its body is not readable.
     let errorAnswer: Exchange | null = null;
     let settled = false;
 
@@ -67,20 +67,20 @@ export async function exchangeOnce(request: ExchangeRequest, rules: ExchangeRule
       sent?.destroy();
       resolve(exchange);
     };
-    const settleBroken = (error: unknown): void =>
-      settle(errorAnswer ?? { kind: 'broken', errorCode: errorCodeOf(error) });
+    const settleFailed = (error: unknown): void =>
+      settle(errorAnswer ?? { kind: 'connection_failed', errorCode: errorCodeOf(error) });
     const onAbort = (): void => settle({ kind: 'aborted' });
     const timer = setTimeout(() => settle(errorAnswer ?? { kind: 'timeout' }), rules.timeoutMs);
     rules.signal.addEventListener('abort', onAbort, { once: true });
 
     try {
       sent = openRequest(request, rules);
-      sent.on('error', settleBroken);
+      sent.on('error', settleFailed);
       const { allowsAddress } = rules;
       if (allowsAddress !== undefined) {
-        // The look-up has checked this address; here the socket itself is asked, whoever opened it.
+        // The lookup has checked this address; this checks the address of the socket itself.
         const onConnect = (socket: net.Socket): void => {
-          if (!allowsAddress(socket.remoteAddress ?? '')) settleBroken(addressRefused());
+          if (!allowsAddress(socket.remoteAddress ?? '')) settleFailed(addressRefused());
         };
         sent.on('socket', (socket) => socket.prependOnceListener('connect', () => onConnect(socket)));
       }
@@ -95,12 +95,12 @@ export async function exchangeOnce(request: ExchangeRequest, rules: ExchangeRule
         if (answer.status < 200 || answer.status > 299) errorAnswer = answer;
         readBody(response).then(
           (body) => settle({ ...answer, body }),
-          (error: unknown) => settleBroken(error),
+          (error: unknown) => settleFailed(error),
         );
       });
       sent.end(request.body);
     } catch (error) {
-      settleBroken(error);
+      settleFailed(error);
     }
   });
 }
@@ -109,12 +109,12 @@ function openRequest(request: ExchangeRequest, rules: ExchangeRules): http.Clien
   const url = new URL(request.url);
   const allowsAddress = rules.allowsAddress;
   const host = url.hostname.replace(/^\[|\]$/g, '');
-  // A literal address is connected to without a lookup, so it is asked about here.
+  // A literal address needs no lookup, so it is checked here.
   if (allowsAddress !== undefined && net.isIP(host) !== 0 && !allowsAddress(host)) throw addressRefused();
   const client = url.protocol === 'https:' ? https : http;
   return client.request(url, {
     method: 'POST',
-    // A connection of its own: a kept one that the server has just closed would read as a failing server.
+    // A new connection: a kept one that the server has just closed would look like a failing server.
     agent: false,
     headers: {
       ...request.headers,
@@ -125,7 +125,7 @@ function openRequest(request: ExchangeRequest, rules: ExchangeRules): http.Clien
   });
 }
 
-/** Looks a name up and fails unless every address it stands for is allowed. */
+/** Looks up a name, and fails unless every address of the name is allowed. */
 function guardedLookup(allowsAddress: (address: string) => boolean): net.LookupFunction {
   return (hostname, options, callback) => {
     dns.lookup(hostname, { ...options, all: true }, (error, addresses) => {
@@ -144,7 +144,9 @@ function addressRefused(): NodeJS.ErrnoException {
   return Object.assign(new Error('this address may not be reached'), { code: ADDRESS_REFUSED });
 }
 
-/** The whole body as text, or null when it is too large or can't be unpacked. Rejects when the connection breaks. */
+/**
+ * The whole body as text, or null when it is too large or cannot be decompressed. Rejects when the connection fails.
+ */
 async function readBody(response: http.IncomingMessage): Promise<string | null> {
   const chunks: Buffer[] = [];
   let size = 0;
@@ -153,24 +155,24 @@ async function readBody(response: http.IncomingMessage): Promise<string | null> 
     if (size > ANSWER_BYTES_LIMIT) return null;
     chunks.push(chunk);
   }
-  return await unpack(Buffer.concat(chunks), headerOf(response, 'content-encoding'));
+  return await decompress(Buffer.concat(chunks), headerOf(response, 'content-encoding'));
 }
 
-const unpackers = new Map<string, (packed: Buffer, options: { maxOutputLength: number }) => Promise<Buffer>>([
+const decompressors = new Map<string, (compressed: Buffer, options: { maxOutputLength: number }) => Promise<Buffer>>([
   ['gzip', promisify<Buffer, zlib.ZlibOptions, Buffer>(zlib.gunzip)],
   ['x-gzip', promisify<Buffer, zlib.ZlibOptions, Buffer>(zlib.gunzip)],
   ['deflate', promisify<Buffer, zlib.ZlibOptions, Buffer>(zlib.inflate)],
   ['br', promisify<Buffer, zlib.BrotliOptions, Buffer>(zlib.brotliDecompress)],
 ]);
 
-/** We ask for no packing; some servers pack anyway. */
-async function unpack(packed: Buffer, encoding: string | null): Promise<string | null> {
+/** The request asks for no compression, and some servers compress anyway. */
+async function decompress(compressed: Buffer, encoding: string | null): Promise<string | null> {
   const name = encoding?.trim().toLowerCase() ?? '';
-  if (name === '' || name === 'identity') return packed.toString('utf8');
-  const unpacker = unpackers.get(name);
-  if (unpacker === undefined) return null;
+  if (name === '' || name === 'identity') return compressed.toString('utf8');
+  const decompressor = decompressors.get(name);
+  if (decompressor === undefined) return null;
   try {
-    return (await unpacker(packed, { maxOutputLength: ANSWER_BYTES_LIMIT })).toString('utf8');
+    return (await decompressor(compressed, { maxOutputLength: ANSWER_BYTES_LIMIT })).toString('utf8');
   } catch {
     return null;
   }
@@ -181,7 +183,7 @@ function headerOf(response: http.IncomingMessage, name: string): string | null {
   return typeof value === 'string' ? value : null;
 }
 
-/** Not by `instanceof`: an error of Node's own is of another realm inside a test runner. */
+/** Without `instanceof`: inside a test runner, Node's own errors belong to another realm. */
 function errorCodeOf(error: unknown): string | null {
   const code = typeof error === 'object' && error !== null && 'code' in error ? error.code : null;
   return typeof code === 'string' ? code : null;

@@ -1,5 +1,5 @@
-// One request to a model, and what came of it. No retry, no clock of its own, no database: `call-model` claims the
-// request first and decides afterwards. Keys, bodies, headers and messages of the provider stay in this folder.
+// One request to a model and its answer. Does not retry and uses no database: call-model.ts claims the request first
+// and decides afterwards. Keys, bodies, headers and messages of a provider stay in this folder.
 
 import { isAllowedHost, isPublicAddress, refuseOwnerAddress } from '../../workflows/policy/model-address';
 import { calledBase, cleanModelKey, normalizeBaseUrl, type ModelProtocol } from '../../workflows/policy/model-endpoint';
@@ -7,21 +7,18 @@ import type { RefusalCode } from '../../workflows/contract';
 import { anthropicMessages } from './anthropic-messages';
 import { chatCompletions } from './chat-completions';
 import { exchangeOnce, type ExchangeRequest } from './exchange';
-import { judge, look, type ModelAnswer } from './judge';
+import { parseResponse, toModelAnswer, type ModelAnswer } from './model-answer';
 import { openaiResponses } from './openai-responses';
 import { cleanText } from './reply-text';
 import type { SdkModel, WireFormat } from './wire-format';
 
-export type { ModelAnswer } from './judge';
-
-// The SDK prints its warnings to the console, and they can hold parts of the request.
-globalThis.AI_SDK_LOG_WARNINGS = false;
+export type { ModelAnswer } from './model-answer';
 
 export interface ModelEndpoint {
   baseUrl: string;
   protocol: ModelProtocol;
   model: string;
-  /** An address of the owner's own, which may not reach into our network. */
+  /** The owner of the key gave this address. It may not reach into our network. */
   ownerSupplied: boolean;
   maxOutputTokens?: number;
 }
@@ -39,15 +36,13 @@ export interface RequestOptions {
   allowedHosts?: readonly string[];
 }
 
-/** A request that is ready to be sent, but for the key. Whoever drops it has sent nothing and leaves nothing open. */
+/** A request that is ready to be sent, except for the key. It holds no connection, so a caller may drop it. */
 export interface WrittenRequest {
   readonly endpoint: ModelEndpoint;
-  /** The endpoint's address, normalised. Null: it is none. */
+  /** The normalized address of the endpoint. Null: the address is not valid. */
   readonly url: string | null;
-  /** Null: the SDK could make no request of it. */
+  /** Null: the SDK could not build the request. */
   readonly post: Promise<ExchangeRequest | null>;
-  /** The text that the SDK reads out of the provider's answer, or null. */
-  read(answer: Response): Promise<string | null>;
 }
 
 const WIRE_FORMATS: Readonly<Record<ModelProtocol, WireFormat>> = {
@@ -56,46 +51,16 @@ const WIRE_FORMATS: Readonly<Record<ModelProtocol, WireFormat>> = {
   anthropic: anthropicMessages,
 };
 
-/** Has the SDK write the request down, as far as the moment in which it would send it. Touches no network. */
+/** Builds the request with the SDK. Uses no network. */
 export function writeRequest(endpoint: ModelEndpoint, prompt: ModelPrompt): WrittenRequest {
-  let wrote = (_post: ExchangeRequest | null): void => {};
-  const post = new Promise<ExchangeRequest | null>((resolve) => {
-    wrote = resolve;
-  });
-  let answered = (_answer: Response): void => {};
-  const answer = new Promise<Response>((resolve) => {
-    answered = resolve;
-  });
-  let used = false;
-  const door: typeof fetch = async (url, init) => {
-    if (used) throw new Error('one request per call');
-    used = true;
-    wrote({
-      url: url instanceof Request ? url.url : String(url),
-      headers: Object.fromEntries(new Headers(init?.headers)),
-      body: typeof init?.body === 'string' ? init.body : '',
-    });
-    return answer;
-  };
   const base = normalizeBaseUrl(endpoint.baseUrl, endpoint.protocol);
   const url = base.ok ? base.url : null;
-  const text = generate(url, endpoint, prompt, door);
-  // It may have failed before it came to its door.
-  void text.then(() => wrote(null));
-  return {
-    endpoint,
-    url,
-    post,
-    read: (given) => {
-      answered(given);
-      return text;
-    },
-  };
+  return { endpoint, url, post: buildPost(url, endpoint, prompt) };
 }
 
 /**
- * Sends this request, or nothing when its endpoint is unusable, never twice, and says what came of it.
- * Never rejects for anything a provider does, and nothing it returns but the reply holds a text of the provider.
+ * Sends this request at most once, and not at all when its endpoint is not usable. Never rejects because of a provider.
+ * Of the provider's texts, the answer holds only the reply.
  */
 export async function requestReply(
   request: WrittenRequest,
@@ -103,87 +68,81 @@ export async function requestReply(
   options: RequestOptions,
 ): Promise<ModelAnswer> {
   const { endpoint, url } = request;
-  if (url === null) return unsent('address_refused');
+  if (url === null) return refuseUnsent('address_refused');
   const { allowedHosts = [], ...rules } = options;
   const isGuarded = endpoint.ownerSupplied && !isAllowedHost(url, allowedHosts);
-  // The door asks this too; what is in the database may have come another way, or be older than the allow-list.
-  if (isGuarded && refuseOwnerAddress(url, allowedHosts) !== null) return unsent('address_refused');
+  // The API checks this too, but a stored address may be older than the list of allowed hosts.
+  if (isGuarded && refuseOwnerAddress(url, allowedHosts) !== null) return refuseUnsent('address_refused');
   const key = cleanModelKey(apiKey);
-  if (!key.ok) return unsent('key_rejected');
+  if (!key.ok) return refuseUnsent('key_rejected');
 
   const post = await request.post;
-  if (post === null) return unsent('malformed_request');
+  if (post === null) return refuseUnsent('malformed_request');
   const format = WIRE_FORMATS[endpoint.protocol];
-  // The key is put in here, behind the SDK.
+  // The SDK never sees the key: it is added here, after the SDK built the request.
   const headers = { ...post.headers, ...format.keyHeader(key.key) };
   const guarded = isGuarded ? { ...rules, allowsAddress: isPublicAddress } : rules;
-  const seen = look(await exchangeOnce({ ...post, headers }, guarded), format);
-  if (seen.kind !== 'envelope') return judge(seen, null, key.key);
-  const answer = new Response(seen.envelope.mendedBody, { headers: { 'content-type': 'application/json' } });
-  return judge(seen, await request.read(answer), key.key);
+  const exchange = await exchangeOnce({ ...post, headers }, guarded);
+  return toModelAnswer(parseResponse(exchange, format), key.key);
 }
 
-/** What the SDK makes of the answer that it is handed at `door`, its only way out. Never rejects. */
-async function generate(
+function refuseUnsent(code: RefusalCode): ModelAnswer {
+  return { kind: 'refused', code, status: null, providerCode: null };
+}
+
+/** The request that the SDK would send, or null when it cannot build one. Never rejects. */
+async function buildPost(
   url: string | null,
   endpoint: ModelEndpoint,
   prompt: ModelPrompt,
-  door: typeof fetch,
-): Promise<string | null> {
+): Promise<ExchangeRequest | null> {
   if (url === null) return null;
   try {
     const model = modelAt(calledBase(url, endpoint.protocol), endpoint);
-    const generated = await model.doGenerate({
-      ...WIRE_FORMATS[endpoint.protocol].askFor(endpoint.model),
+    await model.doGenerate({
+      ...WIRE_FORMATS[endpoint.protocol].replyOptions(endpoint.model),
       prompt: [
-        // Half a surrogate pair, left by a cut somewhere, makes a body that strict servers refuse.
+        // Strict servers refuse a body with half of a surrogate pair, which a cut in a text can leave.
         { role: 'system', content: cleanText(prompt.system) },
         { role: 'user', content: [{ type: 'text', text: cleanText(prompt.user) }] },
       ],
       ...(endpoint.maxOutputTokens === undefined ? {} : { maxOutputTokens: endpoint.maxOutputTokens }),
-      abortSignal: signalOf(door),
     });
-    return generated.content.map((part) => (part.type === 'text' ? part.text : '')).join('');
-  } catch {
-    // The SDK's error holds the request and the answer; what was seen of the answer says all that is needed.
-    return null;
+  } catch (error) {
+    // Any other error of the SDK holds parts of the prompt, and is dropped.
+    if (error instanceof CapturedRequest) return error.request;
+  }
+  return null;
+}
+
+/** The SDK's `fetch` throws the request instead of sending it. The SDK passes errors of `fetch` on unchanged. */
+class CapturedRequest extends Error {
+  readonly request: ExchangeRequest;
+  constructor(request: ExchangeRequest) {
+    super('captured');
+    this.request = request;
   }
 }
 
-function unsent(code: RefusalCode): ModelAnswer {
-  return { kind: 'refused', code, status: null, providerCode: null };
-}
+const captureFetch: typeof fetch = (url, init) =>
+  Promise.reject(
+    new CapturedRequest({
+      url: url instanceof Request ? url.url : String(url),
+      headers: Object.fromEntries(new Headers(init?.headers)),
+      body: typeof init?.body === 'string' ? init.body : '',
+    }),
+  );
 
-/** Models made so far; the SDK takes half a millisecond to make one. They hold no key and no request. */
+/** Models made so far: the SDK takes 0.5 ms to make one. They hold no key and no request. */
 const models = new Map<string, SdkModel>();
 const MODELS_LIMIT = 100;
 
-/**
- * A model is shared by requests, a door is not: the signal that the SDK passes on to its `fetch` says whose it is. An
- * AsyncLocalStorage would say it too, and make every promise of the worker dearer.
- */
-const doors = new WeakMap<AbortSignal, typeof fetch>();
-
-/** A signal that nobody ever gives: an exchange is ended by its own. */
-function signalOf(door: typeof fetch): AbortSignal {
-  const { signal } = new AbortController();
-  doors.set(signal, door);
-  return signal;
-}
-
 function modelAt(baseURL: string, { protocol, model: name }: Pick<ModelEndpoint, 'protocol' | 'model'>): SdkModel {
-  const place = JSON.stringify([protocol, baseURL, name]);
-  const known = models.get(place);
+  const id = JSON.stringify([protocol, baseURL, name]);
+  const known = models.get(id);
   if (known !== undefined) return known;
-  const model = WIRE_FORMATS[protocol].makeModel(name, {
-    baseURL,
-    fetch: async (url, init) => {
-      const door = init?.signal ? doors.get(init.signal) : undefined;
-      if (door === undefined) throw new Error('a request without its door');
-      return door(url, init);
-    },
-  });
+  const model = WIRE_FORMATS[protocol].makeModel(name, { baseURL, fetch: captureFetch });
   if (models.size >= MODELS_LIMIT) models.clear();
-  models.set(place, model);
+  models.set(id, model);
   return model;
 }

@@ -1,10 +1,10 @@
-// What to make of the characters a model wrote, before anyone asks what they declare. Pure.
+// Cleans the text of a model's answer before reply.ts parses it. Pure.
 
 const TAGS = 'think|thinking|reasoning';
 
 /**
- * The text without the reasoning that some models put before their answer in tags, or null when such a block is
- * never closed: then all of it is reasoning. A tag further on in the text is left alone.
+ * The text without the reasoning that some models put in tags before their answer. Null: the block has no end, so all
+ * of the text is reasoning. Tags later in the text stay.
  */
 export function stripReasoning(text: string): string | null {
   let rest = text;
@@ -19,7 +19,7 @@ export function stripReasoning(text: string): string | null {
   return rest === text ? stripUnopened(text) : rest;
 }
 
-/** Some chat templates open the block inside the prompt, so that only its end, on a line of its own, is answered. */
+/** Some chat templates open the block inside the prompt: the answer then holds only its end, alone on a line. */
 function stripUnopened(text: string): string {
   const closed = new RegExp(`^[ \\t]*</(${TAGS})>[ \\t]*$`, 'im').exec(text);
   if (closed === null) return text;
@@ -28,12 +28,12 @@ function stripUnopened(text: string): string {
   return isQuoted ? text : text.slice(closed.index + closed[0].length).trimStart();
 }
 
-/** NUL and unpaired surrogates, which Postgres takes in no column, become U+FFFD. */
+/** Replaces NUL and unpaired surrogates, which Postgres does not store, with U+FFFD. */
 export function cleanText(text: string): string {
   return text.replace(/[\0\p{Surrogate}]/gu, '\uFFFD');
 }
 
-/** True when nothing of it can be seen: nothing, white space, control and zero-width characters. */
+/** True when the text has no visible character: only white space, control and zero-width characters. */
 export function isBlank(text: string): boolean {
   return /^[\s\p{Cc}\p{Default_Ignorable_Code_Point}]*$/u.test(text);
 }

@@ -1,6 +1,5 @@
-// The text a model answered with → what it declares. Pure. Whether a declared action may be done is decided later.
+// Parses the text of a model's answer into the actions that it declares. Pure. Rights are checked later.
 
-import type { JSONValue } from 'ai';
 import { z } from 'zod';
 
 import {
@@ -18,14 +17,15 @@ import {
 import { NOTHING_DECLARED } from '../../workflows/policy/steps';
 import { parseDeadline } from '../../workflows/policy/rfc3339';
 import { cleanText, isBlank, stripReasoning } from './reply-text';
+import type { JsonObject } from './wire-format';
 
-/** A memory line's tags are labels to search by, not text. */
+/** Tags of a memory line are labels for a search, not text. */
 export const TAGS_LIMIT = 20;
 export const TAG_LENGTH_LIMIT = 64;
 /** Each criterion is a sentence or two to check a result against. */
 export const CRITERIA_LIMIT = 20;
 export const CRITERION_LENGTH_LIMIT = 2_000;
-/** Slugs and prefixed ids are far shorter. Models invent them; whether one exists is asked when the step acts. */
+/** Slugs and ids are far shorter. Models invent ids; the step checks whether an id exists. */
 const REFERENCE_LENGTH_LIMIT = 128;
 
 export type ParsedReply = { ok: true; reply: DeclaredReply } | { ok: false; code: ReplyFailureCode };
@@ -115,21 +115,17 @@ const ORDERED_PARTS = STEP_KINDS.map((kind) => PARTS[kind]);
 
 const replySchema = z.strictObject(Object.fromEntries(ORDERED_PARTS.map(({ field, schema }) => [field, schema])));
 
-/** Limits on sizes are checked here, not asked for: strict structured output refuses schemas that hold them. */
-const KEYWORDS_NOT_ASKED_FOR = new Set(['$schema', 'minLength', 'maxLength', 'minItems', 'maxItems']);
+/** Sizes are checked here and left out of the schema: strict structured output refuses a schema with such limits. */
+const UNSENT_KEYWORDS = new Set(['$schema', 'minLength', 'maxLength', 'minItems', 'maxItems']);
 
-/** The JSON schema that a reply is asked for in. */
-export const REPLY_JSON_SCHEMA = withoutLimits(z.toJSONSchema(replySchema, { io: 'input' })) as Readonly<
-  Record<string, JSONValue>
->;
+/** The JSON schema of a reply, which requests contain. */
+export const REPLY_JSON_SCHEMA = withoutLimits(z.toJSONSchema(replySchema, { io: 'input' })) as JsonObject;
 
 function withoutLimits(schema: object): unknown {
-  return JSON.parse(
-    JSON.stringify(schema, (key, value: unknown) => (KEYWORDS_NOT_ASKED_FOR.has(key) ? undefined : value)),
-  );
+  return JSON.parse(JSON.stringify(schema, (key, value: unknown) => (UNSENT_KEYWORDS.has(key) ? undefined : value)));
 }
 
-/** The format in words, for the system prompt: servers may ignore the schema. */
+/** The format in words, for the system prompt, because servers may ignore the schema. */
 export const REPLY_FORMAT = `Answer with one JSON object and nothing else. Its keys, all of them every time:
 ${ORDERED_PARTS.map(({ field, words }) => `- "${field}": ${words}`).join('\n')}
 At most ${DECLARED_TASKS_LIMIT} tasks in both lists together. Use only ids and slugs that you were shown, and add no other keys.`;
@@ -139,8 +135,8 @@ function quoted(words: readonly string[]): string {
 }
 
 /**
- * What this text declares, or why it can't be used. A JSON object with one of the four keys, bare or as the whole
- * of a fence, is held to the schema; anything else is the reply itself, and declares nothing.
+ * The actions that this text declares, or the reason why it is not usable. A JSON object with one of the four keys,
+ * alone or in one fence, must match the schema. Any other text is the reply itself and declares nothing else.
  */
 export function parseReply(answer: string): ParsedReply {
   const visible = stripReasoning(cleanText(answer))?.trim();
@@ -161,7 +157,7 @@ function findDeclared(visible: string): Json | null {
   return isObject(json) && Object.keys(NOTHING_DECLARED).some((key) => Object.hasOwn(json, key)) ? json : null;
 }
 
-/** The inside of a fence that holds the whole text; the text itself when it is not one. JSON.parse is the judge. */
+/** The content of a fence around the whole text, or the text itself. `JSON.parse` then refuses anything else. */
 function unfence(visible: string): string {
   const opened = /^(`{3,}|~{3,})[ \t]*[\w-]*/.exec(visible);
   if (opened === null) return visible;
@@ -185,7 +181,7 @@ function parseDeclared(json: Json): ParsedReply {
   return { ok: true, reply: { ...declared, reply: isSilent ? null : declared.reply } };
 }
 
-/** Sets each key that is left out or null, where that means "none". */
+/** Sets missing keys and nulls whose meaning is "none". The visibility of a memory line has no default. */
 function fillIn(json: Json): Json {
   const filled = withDefaults(json, { ...NOTHING_DECLARED });
   for (const { field, defaults } of ORDERED_PARTS) filled[field] = fillInEntries(filled[field], defaults);
@@ -203,7 +199,9 @@ function withDefaults(json: Json, defaults: Json): Json {
   return filled;
 }
 
-/** Every string without reasoning, NUL and unpaired surrogates: JSON escapes bring them back after the first cleaning. */
+/**
+ * Removes reasoning, NUL and unpaired surrogates from every string: JSON escapes can restore them after `cleanText`.
+ */
 function cleanStrings<T>(value: T): T {
   if (typeof value === 'string') return cleanText(stripReasoning(value) ?? '') as T;
   if (Array.isArray(value)) return value.map(cleanStrings) as T;

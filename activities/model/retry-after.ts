@@ -1,4 +1,4 @@
-// What wait a provider's headers name. Pure: the caller passes the time and decides what the wait means.
+// The wait that a provider's headers name. Pure: the caller passes the time and decides what follows.
 
 import { NAMED_WAIT_LIMIT_MS } from '../../workflows/contract';
 
@@ -7,16 +7,16 @@ export interface RetryHeaders {
   readonly retryAfter: string | null;
 }
 
-/** "At once", as a wait: Temporal reads a delay of 0 as "do not retry". */
-const AT_ONCE_MS = 1;
-/** No wait is longer than a year, so that the time it ends at fits every date type it is written to. */
+/** The shortest wait: Temporal reads a delay of 0 as "do not retry". */
+const SHORTEST_WAIT_MS = 1;
+/** One year, so that the end of a wait fits every date type. */
 const LONGEST_WAIT_MS = 365 * 24 * 60 * 60 * 1000;
 
 /**
- * The wait these headers name, in whole milliseconds and at least 1, or null when they name none that can be read.
+ * The wait that these headers name, in whole milliseconds and at least 1. Null: they name none that is readable.
  *
- * `retry-after-ms` is not in any standard and was seen holding seconds, so it comes first only while it is short;
- * a longer one counts only when `retry-after` says nothing.
+ * `retry-after-ms` is in no standard, and some servers send seconds in it. It has precedence only while it is short; a
+ * longer value counts only without a readable `retry-after`.
  */
 export function parseRetryAfter(headers: RetryHeaders, nowMs: number): number | null {
   const millis = parseDecimal(headers.retryAfterMs);
@@ -26,7 +26,7 @@ export function parseRetryAfter(headers: RetryHeaders, nowMs: number): number | 
 }
 
 function toWait(millis: number): number {
-  return Math.min(Math.max(Math.ceil(millis), AT_ONCE_MS), LONGEST_WAIT_MS);
+  return Math.min(Math.max(Math.ceil(millis), SHORTEST_WAIT_MS), LONGEST_WAIT_MS);
 }
 
 function parseSecondsOrDate(header: string | null, nowMs: number): number | null {
@@ -44,7 +44,7 @@ function parseDecimal(header: string | null): number | null {
 
 const MONTHS = ['Jan', 'Feb', 'Mar', 'Apr', 'May', 'Jun', 'Jul', 'Aug', 'Sep', 'Oct', 'Nov', 'Dec'];
 
-// The three forms that RFC 9110 tells a recipient to accept. `Date.parse` is not used: it reads "1" as a date.
+// The three forms that RFC 9110 requires. `Date.parse` is not used: it reads "1" as a date.
 const DATE_FORMS = [
   /^[A-Z][a-z]{2}, (?<day>\d{2}) (?<month>[A-Z][a-z]{2}) (?<year>\d{4}) (?<h>\d{2}):(?<m>\d{2}):(?<s>\d{2}) GMT$/,
   /^[A-Z][a-z]+day, (?<day>\d{2})-(?<month>[A-Z][a-z]{2})-(?<year>\d{2}) (?<h>\d{2}):(?<m>\d{2}):(?<s>\d{2}) GMT$/,
@@ -60,11 +60,11 @@ function parseHttpDate(text: string): number | null {
     const [hours, minutes, seconds] = [Number(parts.h), Number(parts.m), Number(parts.s)];
     // 60 is a leap second.
     if (month < 0 || hours > 23 || minutes > 59 || seconds > 60) return null;
-    // Two digits are this century: a retry is never asked for in 1999.
+    // A year of two digits is in this century.
     const year = Number(parts.year) + (parts.year?.length === 2 ? 2000 : 0);
     const at = new Date(Date.UTC(year, month, day, hours, minutes, seconds));
-    const slipped = new Date(Date.UTC(year, month, day)).getUTCDate() !== day;
-    return slipped ? null : at.getTime();
+    const isOverflowing = new Date(Date.UTC(year, month, day)).getUTCDate() !== day;
+    return isOverflowing ? null : at.getTime();
   }
   return null;
 }

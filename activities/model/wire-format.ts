@@ -1,12 +1,16 @@
-// What a wire format is to the rest of this folder: how the SDK makes its request, and how its answer is read.
+// The interface of a wire format: the SDK builds its request, and our own reader reads its answer.
 
 import type { createOpenAICompatible } from '@ai-sdk/openai-compatible';
-
 import type { Body, Json } from './body';
 
-/** The SDK's model, of which one call is used: `generateText` adds retries, tools and steps, and takes twice the CPU. */
+/**
+ * The SDK's model. Only `doGenerate` is used: `generateText` adds retries, tools and steps, and takes twice the CPU.
+ */
 export type SdkModel = Pick<ReturnType<ReturnType<typeof createOpenAICompatible>>, 'doGenerate'>;
 export type SdkOptions = Parameters<SdkModel['doGenerate']>[0];
+
+/** A JSON object, in the type that the SDK's options have. */
+export type JsonObject = NonNullable<SdkOptions['providerOptions']>[string];
 
 export interface SdkSettings {
   readonly baseURL: string;
@@ -14,14 +18,14 @@ export interface SdkSettings {
 }
 
 export interface WireFormat {
-  /** Makes the SDK's model of this name. It never learns the key, so no error of its can hold it. */
+  /** Makes the SDK's model of this name. It never gets the key, so no error of the SDK can hold the key. */
   readonly makeModel: (name: string, settings: SdkSettings) => SdkModel;
-  /** How a reply in our JSON schema is asked for from a model of this name, and within which length. */
-  readonly askFor: (name: string) => Partial<SdkOptions>;
+  /** The options that ask a model of this name for a reply in our JSON schema, and that limit its length. */
+  readonly replyOptions: (name: string) => Partial<SdkOptions>;
   readonly keyHeader: (key: string) => Readonly<Record<string, string>>;
-  /** The answer in a body with a success status, or the error in it, or null when it holds neither. */
+  /** The answer or the error in a body with a success status. Null: the body holds neither. */
   readonly readEnvelope: (json: Json) => Body | null;
 }
 
-/** What the SDK is given where it insists on a key; the real one is put in after it. */
+/** A placeholder where the SDK requires a key. provider.ts adds the real key later. */
 export const NO_KEY = 'none';

@@ -138,7 +138,10 @@ describe('the address that is connected to is the one that was checked', () => {
 
   test('and a name that stands for both is not connected to at all', async () => {
     resolveTo([v4('127.0.0.2'), v4('127.0.0.1')]);
-    expect(await send((address) => address === '127.0.0.2')).toEqual({ kind: 'broken', errorCode: 'ADDRESS_REFUSED' });
+    expect(await send((address) => address === '127.0.0.2')).toEqual({
+      kind: 'connection_failed',
+      errorCode: 'ADDRESS_REFUSED',
+    });
     expect(reached).toEqual([]);
   });
 
@@ -149,7 +152,7 @@ describe('the address that is connected to is the one that was checked', () => {
       const asked: string[] = [];
       // Allowed when it is looked up, and not when the socket is asked.
       const once = (address: string): boolean => asked.push(address) === 1;
-      expect(await send(once, host)).toEqual({ kind: 'broken', errorCode: 'ADDRESS_REFUSED' });
+      expect(await send(once, host)).toEqual({ kind: 'connection_failed', errorCode: 'ADDRESS_REFUSED' });
       expect(asked).toEqual(['127.0.0.2', '127.0.0.2']);
       expect(reached.filter(({ kind }) => kind === 'request')).toEqual([]);
     },

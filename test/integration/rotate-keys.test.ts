@@ -1,4 +1,5 @@
-// Rotation of the master key: every secret sealed anew under the first one, whatever stops it, replaces a secret or is missing.
+// Rotation of the master key: every secret is resealed under the first key, also after an interruption, beside a replaced
+// secret, and without one of the keys.
 
 import { spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
@@ -80,15 +81,15 @@ test('seals every secret anew, in batches, says how far it is, and what can be d
   expect(result).toEqual({ resealed: 25, remaining: 0 });
   expect(lines).toEqual([
     '25 secrets, 25 of them not sealed under new',
-    '10 sealed anew, 15 to go',
-    '20 sealed anew, 5 to go',
-    '25 sealed anew, 0 to go',
+    '10 resealed, 15 to go',
+    '20 resealed, 5 to go',
+    '25 resealed, 0 to go',
     'Nothing is sealed under old: it can be dropped from MASTER_KEYS',
   ]);
   expect(await openAll(NEW)).toEqual(secrets);
 });
 
-test('a revoked key is sealed anew too, and no version changes', async () => {
+test('a revoked key is resealed too, and no version changes', async () => {
   const [id = ''] = [...(await store(1, OLD)).keys()];
   await db.modelKey.update({ where: { id }, data: { revokedAt: new Date(), version: 3, rejectedVersion: 3 } });
   await rotate([NEW, OLD]);
@@ -127,7 +128,7 @@ test('two at once do no harm', async () => {
   expect(await openAll(NEW)).toEqual(secrets);
 });
 
-describe('a secret replaced while it is sealed anew', () => {
+describe('a secret that is replaced during its resealing', () => {
   /** Lets the rotation read a batch, then replaces one of its secrets before the batch is stored. */
   async function replaceMeanwhile(
     seals: MasterKey,
@@ -213,7 +214,7 @@ describe('as a command', () => {
     const secrets = await store(3, OLD);
     const { code, out, err } = await run({ DATABASE_URL: test_.url, MASTER_KEYS: written(NEW, OLD) });
     expect([code, err]).toEqual([0, '']);
-    expect(out).toMatch(/3 sealed anew, 0 to go\nNothing is sealed under old: it can be dropped from MASTER_KEYS\n$/);
+    expect(out).toMatch(/3 resealed, 0 to go\nNothing is sealed under old: it can be dropped from MASTER_KEYS\n$/);
     for (const hidden of [...secrets.values(), NEW.key.toString('base64'), OLD.key.toString('base64')]) {
       expect(out).not.toContain(hidden);
     }
@@ -226,7 +227,7 @@ describe('as a command', () => {
     const { code, out, err } = await run({ DATABASE_URL: test_.url, MASTER_KEYS: written(NEW, OLD) });
     expect(code).toBe(1);
     expect(out).toContain('master key lost');
-    expect(out).toContain('2 sealed anew, 1 to go');
+    expect(out).toContain('2 resealed, 1 to go');
     expect(err).toMatch(/^Not sealed under new: 1\./);
   });
 
@@ -237,7 +238,7 @@ describe('as a command', () => {
       await folder.secret('master-keys', () => written(NEW, OLD));
       await announceServices(folder, { databaseUrl: test_.url, temporal: null });
       const secrets = await store(2, OLD);
-      expect((await run({ DATA_FOLDER: folder.path })).out).toContain('2 sealed anew, 0 to go');
+      expect((await run({ DATA_FOLDER: folder.path })).out).toContain('2 resealed, 0 to go');
       expect(await openAll(NEW)).toEqual(secrets);
       const elsewhere = await run({ DATA_FOLDER: folder.path, DATABASE_URL: NOWHERE });
       expect([elsewhere.code, elsewhere.err]).toEqual([1, expect.stringContaining('master keys: none given')]);
@@ -255,7 +256,7 @@ describe('as a command', () => {
       // The third batch waits for this.
       await tx.$queryRaw`SELECT id FROM model_keys WHERE id = ${last} FOR UPDATE`;
       const killed = await run(env, (out, kill) => {
-        if (out.includes('200 sealed anew, 50 to go')) kill();
+        if (out.includes('200 resealed, 50 to go')) kill();
       });
       expect(killed.code).toBeNull();
     });

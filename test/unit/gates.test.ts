@@ -1,5 +1,5 @@
-// The gates of a wake: which facts shut which gate, which gate gives the reason, and what other companies see of a reason.
-// test/integration/gates.test.ts compares the gates with their SQL.
+// The gates of a wake: which facts shut which gate, which gate gives the reason, and what other companies see of a
+// reason. test/integration/gates.test.ts compares the gates with their SQL.
 
 import {
   deliveryReason,

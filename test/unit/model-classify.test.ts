@@ -1,5 +1,5 @@
 import {
-  classifyBroken,
+  classifyConnectionFailure,
   classifyError,
   classifyFinish,
   NO_FACTS,
@@ -159,7 +159,7 @@ describe('a connection that failed', () => {
     ['NEVER_SEEN', 'retry connection'],
     [null, 'retry connection'],
   ])('%s is %s', (code, expected) => {
-    const verdict = classifyBroken(code);
+    const verdict = classifyConnectionFailure(code);
     expect(`${verdict.kind} ${verdict.code}`).toBe(expected);
   });
 });
@@ -174,14 +174,14 @@ test.each([
   ['content_filter', 'declined'],
   ['refusal', 'declined'],
   ['SAFETY', 'declined'],
-  ['error', 'broken'],
+  ['error', 'interrupted'],
   // OpenAI Responses
   ['completed', 'whole'],
   ['max_output_tokens', 'truncated'],
-  ['failed', 'broken'],
-  ['cancelled', 'broken'],
-  ['queued', 'broken'],
-  ['in_progress', 'broken'],
+  ['failed', 'interrupted'],
+  ['cancelled', 'interrupted'],
+  ['queued', 'interrupted'],
+  ['in_progress', 'interrupted'],
   // Anthropic Messages
   ['end_turn', 'whole'],
   ['stop_sequence', 'whole'],

@@ -1,5 +1,5 @@
-// Where a typed command finds its servers: what is set is used, and what is not is taken from the services that run in the
-// data folder.
+// Where a typed command finds its servers: what is set is used, and what is not is taken from the services that run in
+// the data folder.
 
 import { mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';

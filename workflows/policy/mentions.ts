@@ -1,30 +1,30 @@
-// Who a message addresses, and what agents and rooms may be called. Pure: no SQL, no clock.
-// The callers of this folder turn the ids into wakes (`wakes.ts`) and the fold into a unique column.
+// The agents that a message addresses, and the rules for names of agents and rooms. Pure. Callers create a wake for
+// each agent, and store `foldName` in a unique column.
 
 import { confusablesMap } from 'confusables';
 import MarkdownIt from 'markdown-it';
 
 /** Most characters (Unicode code points) of a slug. */
 export const SLUG_LIMIT = 64;
-/** Most characters (Unicode code points) of a name, white space at its ends not counted. */
+/** Most characters (Unicode code points) of a name, without white space at its ends. */
 export const NAME_LIMIT = 80;
 
 /**
  * A slug: 1 to 64 lower-case letters (with their marks) and digits of any script, with single hyphens or underscores
- * between. 〇 is the zero of Chinese and Japanese numerals, which Unicode counts as no digit. Letters that draw nothing
- * (Hangul fillers) are out.
+ * between. 〇 is the zero of Chinese and Japanese numerals, which Unicode does not count as a digit. Invisible letters
+ * (Hangul fillers) are excluded.
  */
 export const SLUG_PATTERN =
   /^(?=.{1,64}$)(?!.*\p{Default_Ignorable_Code_Point})[\p{Ll}\p{Lm}\p{Lo}\p{Nd}〇][\p{Mn}\p{Mc}]*(?:[-_]?[\p{Ll}\p{Lm}\p{Lo}\p{Nd}〇][\p{Mn}\p{Mc}]*)*$/u;
 
-/** True when the slug fits `SLUG_PATTERN` and is stored composed (NFC), so that one slug has one spelling. */
+/** True when the slug matches `SLUG_PATTERN` and is composed (NFC), so that a slug has only one spelling. */
 export function isValidSlug(slug: string): boolean {
   return SLUG_PATTERN.test(slug) && slug === slug.normalize('NFC');
 }
 
 /**
- * A valid slug made of the name's own letters and digits, the same for the same name, or null when it has none (🚀, ---).
- * Different names may still end on one slug ("A+B", "A B"): the roster's unique column answers that with 409.
+ * A valid slug made of the letters and digits of a name, or null when the name has none (🚀, ---). Deterministic.
+ * Different names may have the same slug ("A+B", "A B"): the unique column of the roster then causes a 409.
  */
 export function slugFromName(name: string): string | null {
   const dashed = name
@@ -32,7 +32,7 @@ export function slugFromName(name: string): string | null {
     .toLowerCase()
     .replace(INVISIBLE, '')
     .replace(/[^\p{Ll}\p{Lm}\p{Lo}\p{Nd}\p{Mn}\p{Mc}〇]+/gu, '-')
-    // A mark with no letter before it, at the start or after a hyphen, belongs to something that was dropped.
+    // A mark at the start or after a hyphen belongs to a character that was removed.
     .replace(/(^|-)[\p{M}-]+/gu, '$1')
     .normalize('NFC');
   const slug = Array.from(dashed).slice(0, SLUG_LIMIT).join('').replace(/-$/, '');
@@ -40,30 +40,32 @@ export function slugFromName(name: string): string | null {
 }
 
 /**
- * True when the name, trimmed, has 1 to 80 characters, at least one of them a letter or digit that can be seen, and no
- * `@`, line break, control character, unpaired surrogate or override of the writing direction.
+ * True when the trimmed name has 1 to 80 characters, at least one visible letter or digit, and no `@`, line break,
+ * control character, unpaired surrogate or override of the writing direction.
  */
 export function isValidName(name: string): boolean {
   const trimmed = name.trim();
-  // A code point has at most two units: the first comparison spares the count for a very long name.
+  // A code point has at most two units, so the first comparison avoids the count for a very long name.
   if (trimmed.length > 2 * NAME_LIMIT || Array.from(trimmed).length > NAME_LIMIT) return false;
   if (/[\p{Cc}\p{Cs}\u2028\u2029\u202A-\u202E\u2066-\u2069]/u.test(name)) return false;
   const folded = trimmed.normalize('NFKC');
-  // One ﷺ folds to 18 letters: without a bound the key could outgrow Postgres's index row (2,704 bytes).
+  // One ﷺ folds to 18 letters: without this limit the key could be longer than an index row of Postgres (2,704 bytes).
   if (folded.length > 4 * NAME_LIMIT) return false;
-  // Every sign that a mention could start with folds to this one.
+  // Every sign that can start a mention folds to `@`.
   if (folded.includes('@')) return false;
   return /[\p{L}\p{N}]/u.test(trimmed.replace(INVISIBLE, ''));
 }
 
-/** What draws nothing: zero-width and direction characters, joiners, selectors, fillers, and the blank Braille cell. */
+/**
+ * Invisible characters: zero-width and direction characters, joiners, selectors, fillers, and the blank Braille cell.
+ */
 const INVISIBLE = /[\p{Default_Ignorable_Code_Point}\p{Cf}\u2800]/gu;
 
 /**
- * The letters that pass for a Latin one. `confusables` says which one, but it also folds letters that nobody would
- * misread (и as n, 山 as w, é as e), which would refuse honest names: its word is taken for these alone. They are those
- * on which it agrees with Unicode's own list (UTS #39), and their other case. Of four scripts whose letters were drawn
- * after other alphabets it's taken whole. Last come the phonetic letters and small capitals.
+ * The letters that look like a Latin letter. `confusables` also folds letters that are easy to distinguish (и as n, 山
+ * as w, é as e), and would refuse honest names, so it is used for these letters only: the letters on which it agrees
+ * with Unicode's list (UTS #39) and their other case, four scripts derived from other alphabets, phonetic letters, and
+ * small capitals.
  */
 const LOOK_ALIKE = new RegExp(
   '[АаВвЕеСсНнһІіЈјКкМмОоРрЅѕТтХхУуҮүѴѵԁԌԛԜԝӀӏ' +
@@ -74,7 +76,10 @@ const LOOK_ALIKE = new RegExp(
   'u',
 );
 
-/** What passes for each other in any script's company, once case is folded: l, I, 1 and |, o and 0, dashes, apostrophes. */
+/**
+ * Characters that look alike beside letters of any script, after folding case: l, I, 1 and |, o and 0, dashes,
+ * apostrophes.
+ */
 const PLAIN_LOOK_ALIKES: readonly (readonly [RegExp, string])[] = [
   // A second dot over i or j is drawn over the first.
   [/([ij])\u0307+/gu, '$1'],
@@ -85,22 +90,22 @@ const PLAIN_LOOK_ALIKES: readonly (readonly [RegExp, string])[] = [
 ];
 
 /**
- * The key under which slugs and names are unique on a roster: two that a reader could take for each other have one key.
- * Only for comparing: it isn't readable, may be empty, and its rules may not change without folding every row again.
+ * The key by which slugs and names are unique on a roster: two names that look alike have the same key. Only for
+ * comparing: the key is not readable and may be empty. A change of these rules requires folding every stored row again.
  */
 export function foldName(name: string): string {
-  // NFKC would turn the lunate sigma, a perfect c, into an ordinary sigma.
+  // NFKC would change the lunate sigma, which looks exactly like c, into an ordinary sigma.
   const decomposed = name.replace(INVISIBLE, '').replace(/[ϲϹ]/gu, 'c').normalize('NFKD');
   let key = foldCase(foldLookAlikes(decomposed));
   for (const [alike, one] of PLAIN_LOOK_ALIKES) key = key.replace(alike, one);
   return collapseSpace(key.normalize('NFKC'));
 }
 
-/** `decomposed` with letters that pass for Latin ones replaced; accents stay, since they are seen (é isn't e). */
+/** Replaces letters that look like Latin ones. Accents stay, because they are visible (é is not e). */
 function foldLookAlikes(decomposed: string): string {
   return decomposed.replace(/[\p{L}\p{M}\p{N}]+/gu, (word) => {
-    // Greek ν passes for v but its capital Ν for N. Beside Latin letters the case typed is what deceives; a word without
-    // any is folded by its capitals, so that ΝΙΚΟΣ and νικος stay one name.
+    // Greek ν looks like v, but its capital Ν looks like N. In a word with Latin letters, the typed case counts. A word
+    // without Latin letters is folded by its capitals, so that ΝΙΚΟΣ and νικος are the same name.
     const foreign = !/\p{Script=Latin}/u.test(word);
     return Array.from(word, (letter) => {
       const seen = foreign ? letter.toUpperCase() : letter;
@@ -113,7 +118,9 @@ function latinFor(letter: string): string | undefined {
   return LOOK_ALIKE.test(letter) ? confusablesMap.get(letter) : undefined;
 }
 
-/** `text` without case. Through upper case, so that ß meets SS; one sigma, so that a letter never depends on the next. */
+/**
+ * Removes case. Through upper case, so that ß equals SS; with one sigma, so that no letter depends on the next letter.
+ */
 function foldCase(text: string): string {
   return text.toUpperCase().toLowerCase().replaceAll('ς', 'σ');
 }
@@ -122,12 +129,15 @@ function collapseSpace(text: string): string {
   return text.replace(/\s+/gu, ' ').trim();
 }
 
-/** The form in which typed mentions meet slugs and names. Look-alikes stay apart: a deceptive spelling needn't wake. */
+/**
+ * The form in which mentions are compared with slugs and names. Look-alikes differ: a deceptive spelling wakes no
+ * agent.
+ */
 function foldTyped(text: string): string {
   return foldCase(text.normalize('NFKC')).normalize('NFKC');
 }
 
-/** What an agent on the roster can be addressed by. */
+/** An agent on the roster, with the names that address it. */
 export interface Addressee {
   readonly agentId: string;
   readonly slug: string;
@@ -135,13 +145,13 @@ export interface Addressee {
 }
 
 /**
- * The agents that `text` addresses by `@slug` or `@Name`, in order of first appearance, each once. At each sign the
- * longest slug or name wins. The full-width ＠ counts as @. An escaped sign (`\@scribe`) is only a letter.
- * Takes time in proportion to the text and the roster, whatever they hold.
+ * The agents that `text` addresses by `@slug` or `@Name`, in order of first appearance, each once. At each sign, the
+ * longest slug or name counts. The full-width ＠ counts as @. An escaped sign (`\@scribe`) is plain text. The time is
+ * proportional to the length of the text and of the roster.
  */
 export function findMentions(text: string, roster: readonly Addressee[]): { agentIds: string[] } {
   const found = new Set<string>();
-  // Parsing is the dear part, and most messages have no sign at all.
+  // Parsing is expensive, and most messages have no sign.
   if (/[@＠﹫]/u.test(text)) {
     const names = buildNameTree(roster);
     for (const prose of readProse(text)) {
@@ -176,24 +186,25 @@ function buildNameTree(roster: readonly Addressee[]): NameNode {
 }
 
 /**
- * A sign that no Latin letter (with its marks), digit or underscore stands before: those make it part of an address.
+ * A sign without a Latin letter (with its marks), digit or underscore before it: those make it part of an address.
  *
- * The sign comes first and is looked behind afterwards. The other way round, the look behind is made at every place where V8
- * does not optimise, as in a process that has compiled very many expressions: a row of marks then costs its square.
+ * The pattern has the sign first and the lookbehind second. In the other order, V8 may run the lookbehind at every
+ * position, if the process has compiled very many expressions: the time then grows with the square of a sequence of
+ * marks.
  */
 const SIGN = /@(?<!(?:\p{Script=Latin}\p{M}*|[\p{Nd}_])@)/gu;
-/** What makes the name before it only the start of a longer word. Other scripts don't: they write without spaces. */
-const GOES_ON = /[\p{Script=Latin}\p{Nd}_\p{M}]|-[\p{L}\p{N}]/uy;
+/** A character after a name that makes it the start of a longer word. Scripts without spaces are not included. */
+const WORD_CONTINUES = /[\p{Script=Latin}\p{Nd}_\p{M}]|-[\p{L}\p{N}]/uy;
 
-/** No name holds the sign, so the walk from one sign never passes the next, and all walks together pass `folded` once. */
+/** No name contains the sign, so the search from one sign ends before the next, and `folded` is read once in total. */
 function* scanProse(folded: string, names: NameNode): Generator<string> {
   for (const { index } of folded.matchAll(SIGN)) {
     let longest: string | undefined;
     let node: NameNode | undefined = names;
     for (let at = index + 1; node !== undefined; at++) {
       if (node.agentId !== undefined) {
-        GOES_ON.lastIndex = at;
-        if (!GOES_ON.test(folded)) longest = node.agentId;
+        WORD_CONTINUES.lastIndex = at;
+        if (!WORD_CONTINUES.test(folded)) longest = node.agentId;
       }
       node = node.next.get(folded.charCodeAt(at));
     }
@@ -201,20 +212,20 @@ function* scanProse(folded: string, names: NameNode): Generator<string> {
   }
 }
 
-/** Stands for what isn't prose: neither a letter nor white space, so that nothing is read across it. */
+/** Replaces text that is not prose. Neither a letter nor white space, so no name matches across it. */
 const BARRIER = '\uFFFC';
 
-/** An address with a scheme, up to the first character that can't be, or seldom is, in one. Its signs address nobody. */
+/** An address with a scheme, up to the first character that addresses rarely contain. Its signs address no agent. */
 const BARE_URL = /\b[A-Za-z][A-Za-z0-9+.-]{1,30}:\/\/[^\s()[\]{}<>"'`,;|\u0080-\uFFFF]*/g;
 
 const markdown = new MarkdownIt({ html: false, linkify: false, typographer: false })
-  // Joining would hide which signs were escaped.
+  // Joined text would not show which signs were escaped.
   .disable('text_join');
-// Markdown lets a quote's last paragraph run on over lines without `>`. In a room the line under a quote is the answer to
-// it, so every line without `>` ends the quote. Asked by the quote's rule alone; as a block of its own it's never met.
+// In Markdown, the last paragraph of a quote continues over lines without `>`. In a room, the line after a quote is the
+// answer, so a line without `>` ends the quote. Only the rule of quotes uses this rule; it never matches a block.
 markdown.block.ruler.push('quote_ends', (_state, _startLine, _endLine, silent) => silent, { alt: ['blockquote'] });
 
-/** The text of each paragraph, heading, list item and table cell, less code, quotes, images and addresses. */
+/** The text of each paragraph, heading, list item and table cell, without code, quotes, images and addresses. */
 function* readProse(text: string): Generator<string> {
   let quotes = 0;
   for (const block of markdown.parse(text, {})) {
@@ -226,7 +237,7 @@ function* readProse(text: string): Generator<string> {
 
 type Token = ReturnType<typeof markdown.parse>[number];
 
-/** The pieces joined as a reader sees them, so that `ni**ñ**@scribe` is still one word. */
+/** Joins the pieces as a reader sees them, so that `ni**ñ**@scribe` is one word. */
 function readInline(pieces: readonly Token[]): string {
   let prose = '';
   let inAutolink = false;

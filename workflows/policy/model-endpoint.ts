@@ -1,15 +1,15 @@
-// A model key and the address it is for, as a person typed them. The door and the worker both read them through
-// here, so that an address which passes the test is the address that a real call uses.
+// Reads a model key and its address as a person typed them. The API and the worker both use this file, so that a real
+// call uses the same address that the API has checked.
 
-/** Longer than any key or address seen, short enough for every header and log limit. */
+/** Longer than any known key or address, and short enough for every limit of headers and logs. */
 const KEY_LENGTH_LIMIT = 1_000;
 const URL_LENGTH_LIMIT = 2_000;
 
-/** What is spoken at an address: chat-completions, OpenAI Responses or Anthropic Messages. */
+/** The protocols of model servers: chat-completions, OpenAI Responses, Anthropic Messages. */
 export const MODEL_PROTOCOLS = ['openai_compatible', 'openai', 'anthropic'] as const;
 export type ModelProtocol = (typeof MODEL_PROTOCOLS)[number];
 
-/** Where a protocol is called, below the base URL. */
+/** The path of each protocol's request, below the base URL. */
 const CALLED_PATHS: Readonly<Record<ModelProtocol, string>> = {
   openai_compatible: '/chat/completions',
   openai: '/responses',
@@ -19,21 +19,21 @@ const CALLED_PATHS: Readonly<Record<ModelProtocol, string>> = {
 export type BaseUrl = { ok: true; url: string } | { ok: false; reason: string };
 export type ModelKeyText = { ok: true; key: string } | { ok: false; reason: string };
 
-/** The protocol spoken at an address that the operator gave this name. */
+/** The protocol of a provider that the operator configured under this name. */
 export function protocolOfProvider(name: string): ModelProtocol {
   return MODEL_PROTOCOLS.find((protocol) => protocol === name) ?? 'openai_compatible';
 }
 
 /**
- * The one form an address is stored and called in, without a slash at its end; normalising it again changes nothing.
- * A bare host means its `/v1`, and so does any Anthropic address without a version, which is how those are published.
- * A full `…/chat/completions` (or its like) without `/v1` before it is kept whole, since it says so.
- * `reason` is a sentence for whoever typed it, and repeats nothing of what was typed.
+ * The form in which an address is stored and called, without a slash at its end. Normalizing it again changes nothing.
+ * `/v1` is appended to a host without a path, and to an Anthropic address without a version. A full
+ * `…/chat/completions` (or the path of another protocol) without `/v1` before it is kept. `reason` is for people, and
+ * repeats nothing of the input.
  */
 export function normalizeBaseUrl(input: string, protocol: ModelProtocol): BaseUrl {
   const text = input.trim();
   if (text.length > URL_LENGTH_LIMIT) return refused(`The base URL is over ${URL_LENGTH_LIMIT} characters.`);
-  // URL would drop a line break or encode a space, and call an address that nobody typed.
+  // `URL` drops a line break and encodes a space, so the result would not be the address that was typed.
   if (/[\s\p{Cc}\\]/u.test(text)) return refused('The base URL holds a space, a control character or a backslash.');
   if (!/^https?:\/\/[^/]/i.test(text)) return refused('The base URL must start with https:// or http:// and a host.');
   if (!URL.canParse(text)) return refused('The base URL is not a valid URL.');
@@ -41,7 +41,7 @@ export function normalizeBaseUrl(input: string, protocol: ModelProtocol): BaseUr
   if (url.username !== '' || url.password !== '' || /^https?:\/\/[^/?#]*@/i.test(text)) {
     return refused('The base URL must not hold a user name or password.');
   }
-  // An empty "?" or "#" leaves nothing in the parsed URL, so the text is asked.
+  // An empty "?" or "#" leaves nothing in the parsed URL, so the text is checked.
   if (text.includes('?')) return refused('The base URL must not have a query.');
   if (text.includes('#')) return refused('The base URL must not have a fragment.');
 
@@ -59,19 +59,19 @@ export function normalizeBaseUrl(input: string, protocol: ModelProtocol): BaseUr
   return { ok: true, url: url.origin + (hasVersion(path, protocol) ? path : `${path}/v1`) };
 }
 
-/** True for a path that is called as it stands. */
+/** True for a path that needs no `/v1`. */
 function hasVersion(path: string, protocol: ModelProtocol): boolean {
   return protocol === 'anthropic' ? /\/v\d+[a-z0-9]*$/.test(path) : path !== '';
 }
 
-/** What comes before the called path in the address that is really called, given a normalised base URL. */
+/** The part of a request's address before the protocol's path, for a normalized base URL. */
 export function calledBase(normalizedUrl: string, protocol: ModelProtocol): string {
   const called = CALLED_PATHS[protocol];
   return normalizedUrl.endsWith(called) ? normalizedUrl.slice(0, -called.length) : normalizedUrl;
 }
 
 /**
- * A pasted key without the white space around it, or why it can't be one: what is left must fit in an HTTP header.
+ * A pasted key without the white space around it, or the reason why it is not a key: it must fit in an HTTP header.
  * `reason` repeats nothing of the key.
  */
 export function cleanModelKey(input: string): ModelKeyText {

@@ -1,6 +1,6 @@
-// What tokens cost by the operator's price table. Exact: integers all the way, never a binary fraction.
+// The cost of tokens by the operator's price table. Exact: computed with integers, never with binary fractions.
 
-/** Of one model, in millionths of a currency unit per million tokens. */
+/** The prices of one model, in millionths of a currency unit per million tokens. */
 export interface Price {
   readonly inputMicros: bigint;
   readonly outputMicros: bigint;
@@ -8,15 +8,15 @@ export interface Price {
   readonly currency: string;
 }
 
-/** By the model's name, as agents name it. */
+/** By the name of the model that agents use. */
 export type PriceTable = ReadonlyMap<string, Price>;
 
-/** Requests of one model. */
+/** The requests of one model. */
 export interface ModelUse {
   readonly model: string | null;
   /** Requests whose tokens are known. */
   readonly counted: number;
-  /** Requests that may have used tokens which nobody counted. */
+  /** Requests that may have used tokens that no answer counted. */
   readonly uncounted: number;
   readonly inputTokens: bigint;
   readonly outputTokens: bigint;
@@ -28,21 +28,24 @@ export interface Cost {
   readonly unpriced_requests: number;
 }
 
-/** Digits after the point that a price may have. */
+/** The most digits after the point of a price. */
 export const PRICE_DECIMALS = 6;
-/** Digits after the point of an amount in our units: a price's, and six more for "per million". */
+/** Digits after the point of an amount: those of a price, and six for "per million". */
 const AMOUNT_DECIMALS = PRICE_DECIMALS + 6;
 
 const DECIMAL = new RegExp(`^(0|[1-9]\\d{0,8})(?:\\.(\\d{1,${PRICE_DECIMALS}}))?$`);
 
-/** A decimal such as `2.50` in millionths, exactly; null when it is none, or has more than six digits after its point. */
+/** A decimal such as `2.50` in exact millionths. Null: not a decimal, or more than six digits after the point. */
 export function parseMicros(decimal: string): bigint | null {
   const match = DECIMAL.exec(decimal);
   if (!match) return null;
   return BigInt(`${match[1]}${(match[2] ?? '').padEnd(PRICE_DECIMALS, '0')}`);
 }
 
-/** What all of this cost. One unpriced request makes the whole unknown: part of a sum would pass for the sum. */
+/**
+ * The cost of all requests. One request without a price makes the sum unknown: a partial sum could be taken for the
+ * sum.
+ */
 export function costOf(uses: readonly ModelUse[], prices: PriceTable): Cost {
   let unpriced = 0;
   const totals = new Map<string, bigint>();

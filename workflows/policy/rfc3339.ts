@@ -1,5 +1,5 @@
-// The one reader of RFC 3339 dates and times. Deadlines of people and of models, and the filters of lists, all pass through
-// it. Pure, and without zod, which must not reach workflow code.
+// The one reader of RFC 3339 dates and times. Deadlines of people and of models, and the filters of lists, all pass
+// through it. Pure, and without zod, which must not reach workflow code.
 
 const DATE = /^(\d{4})-(\d{2})-(\d{2})$/;
 const TIME = /^(\d{4}-\d{2}-\d{2})[Tt]([01]\d|2[0-3]):[0-5]\d:[0-5]\d(\.\d{1,9})?([Zz]|[+-]([01]\d|2[0-3]):[0-5]\d)$/;

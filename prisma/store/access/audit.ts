@@ -1,5 +1,5 @@
-// The audit: who did what, and when. Append-only; an entry is written in the transaction of what it tells of, and holds names
-// of fields and settings, never content or secrets.
+// The audit log: actors, actions and times. Append-only. An entry is written in the transaction of its action. It holds
+// names of fields and settings, never content or secrets.
 
 import type { AuditEntry } from '../../generated/client';
 import { newId } from '../db/ids';
@@ -40,10 +40,10 @@ export const AUDIT_ACTIONS = [
 ] as const;
 export type AuditAction = (typeof AUDIT_ACTIONS)[number];
 
-/** Who acted: the operator, or a person of a company. */
+/** The actor: the operator, or a person of a company. */
 export interface AuditActor {
   readonly kind: 'operator' | 'person';
-  /** Of the key that was used. */
+  /** The id of the key that was used. */
   readonly id: string;
   readonly name: string;
   readonly companyId: string | null;
@@ -53,12 +53,12 @@ export interface AuditRecord {
   readonly action: AuditAction;
   readonly subject: string;
   readonly room?: string;
-  /** In whose audit it stands: the actor's own company where none is named. */
+  /** The companies whose audit gets this record. Absent: the actor's own company. */
   readonly companies?: readonly string[];
   readonly details?: Record<string, unknown>;
 }
 
-/** Appends a record to the audit of every company that it concerns, in the caller's transaction. */
+/** Appends a record to the audit of each of its companies, in the caller's transaction. */
 export async function appendAudit(tx: SqlTx, actor: AuditActor, record: AuditRecord): Promise<void> {
   const own = actor.companyId === null ? [] : [actor.companyId];
   for (const companyId of new Set(record.companies ?? own)) {
@@ -75,12 +75,12 @@ export interface AuditFilter {
   readonly action: AuditAction | undefined;
   readonly subject: string | undefined;
   readonly room: string | undefined;
-  /** Bounds of its time, the later one excluded. */
+  /** Bounds of the time; `until` is excluded. */
   readonly since: Date | undefined;
   readonly until: Date | undefined;
 }
 
-/** A company's audit, by id, which is by time. */
+/** A company's audit, by id, which is the order of time. */
 export async function listAudit(
   reader: Reader,
   companyId: string,
@@ -103,7 +103,7 @@ export async function listAudit(
   return pageOf(entries, page, (entry) => entry.id);
 }
 
-/** An entry as its company's admins read it. Of another company's person: whose, and no name. */
+/** An entry for the admins of its company. Of a person of another company, it shows the company only. */
 export function auditResource(entry: AuditEntry): Record<string, unknown> {
   const own = entry.actorCompanyId === entry.companyId;
   return {

@@ -1,4 +1,5 @@
-// API keys: who is calling. Stored as SHA-256 of a random token, which is shown once and never kept.
+// API keys, which identify callers. A key is stored as the SHA-256 of a random token, which is shown once and not
+// stored.
 
 import { createHash, randomBytes } from 'node:crypto';
 import { Prisma, type ApiKey } from '../../generated/client';
@@ -11,7 +12,7 @@ import type { Reader, Tx } from '../db/transaction';
 
 export type PersonRole = 'admin' | 'member';
 
-/** Who a key speaks for. A suspended company's key is still its holder's. */
+/** The holder of a key. The keys of a suspended company keep their holder. */
 export type KeyHolder =
   | { readonly kind: 'operator'; readonly keyId: string }
   | ({ readonly kind: 'person'; readonly role: PersonRole } & CompanyKey)
@@ -31,10 +32,10 @@ export type KeyToCreate = { readonly name: string; readonly companyId: string } 
   | { readonly kind: 'agent'; readonly agentId: string }
 );
 
-/** As many bytes as the hash has: guessing one is guessing the other. */
+/** As many bytes as the hash, so that neither is easier to guess. */
 const TOKEN_BYTES = 32;
 
-/** Under which the operator's key is made, so that of two processes starting at once one makes it. Any number of our own. */
+/** The advisory lock for creating the operator's key, so that only one of several starting processes creates it. */
 const OPERATOR_KEY_LOCK = 7306082713414559n;
 
 function makeToken(kind: ApiKey['kind']): string {
@@ -45,10 +46,10 @@ function hashToken(token: string): Buffer {
   return createHash('sha256').update(token, 'utf8').digest();
 }
 
-/** A condition on a key `k`: neither revoked nor past its time. */
+/** A condition on a key `k`: neither revoked nor expired. */
 export const IS_LIVE = Prisma.sql`(k.revoked_at IS NULL AND (k.expires_at IS NULL OR k.expires_at > clock_ms()))`;
 
-/** The holder of this token, or null when its key is unknown, revoked or expired. One statement. */
+/** The holder of this token, or null when its key does not exist, was revoked, or has expired. One statement. */
 export async function findKeyHolder(reader: Reader, token: string): Promise<KeyHolder | null> {
   const [row] = await reader.$queryRaw<
     {
@@ -84,8 +85,8 @@ export async function findKeyHolder(reader: Reader, token: string): Promise<KeyH
 }
 
 /**
- * Creates a key and returns its token, this once.
- * @throws NotFound when the agent it speaks for is not this company's
+ * Creates a key and returns its token, which is not available later.
+ * @throws NotFound when the key's agent does not belong to this company
  */
 export async function createKey(tx: Tx, key: KeyToCreate): Promise<{ key: ApiKey; token: string }> {
   const agentId = key.kind === 'agent' ? key.agentId : null;
@@ -102,15 +103,16 @@ export async function createKey(tx: Tx, key: KeyToCreate): Promise<{ key: ApiKey
   return { key: await tx.apiKey.findUniqueOrThrow({ where: { id } }), token };
 }
 
-/** A company's keys, revoked ones too. */
+/** A company's keys, including revoked ones. */
 export async function listKeys(reader: Reader, companyId: string, page: PageRequest): Promise<Page<ApiKey>> {
   const { where, ...rest } = byId(page);
   return pageOf(await reader.apiKey.findMany({ where: { ...where, companyId }, ...rest }), page, (key) => key.id);
 }
 
 /**
- * Makes a new key for the holder of a key, which then expires after the overlap, and returns the new token, this once.
- * @throws NotFound; Conflict when the old one was revoked or rotated before
+ * Creates a new key for the holder of a key, which expires after the overlap. Returns the new token, which is not
+ * available later.
+ * @throws NotFound; Conflict when the old key was revoked or rotated before
  */
 export async function rotateKey(
   tx: Tx,
@@ -136,14 +138,14 @@ function holderOf({ kind, role, agentId, name }: ApiKey, companyId: string): Key
   throw new Error('a key of no company');
 }
 
-/** If two admins revoke each other's key at the same time, the second sees the first revocation. */
+/** If two admins revoke each other's key at the same time, the second transaction sees the result of the first. */
 async function lockCompany(tx: Tx, companyId: string): Promise<void> {
   await tx.$queryRaw`SELECT id FROM companies WHERE id = ${companyId} ${forNoKeyUpdate(tx, 'company')}`;
 }
 
 /**
- * Revokes a key for good. False when it was revoked before: nothing is done to it.
- * @throws NotFound; Conflict when it is the company's last admin key, without which no other could be made
+ * Revokes a key permanently. False when it was revoked before; then nothing changes.
+ * @throws NotFound; Conflict for the company's last admin key, because only an admin can create another
  */
 export async function revokeKey(tx: Tx, companyId: string, keyId: string): Promise<boolean> {
   await lockCompany(tx, companyId);
@@ -161,8 +163,9 @@ export async function revokeKey(tx: Tx, companyId: string, keyId: string): Promi
 }
 
 /**
- * Sees to it that the operator has a key. `configured` becomes the only one; without it, one is made if none is live.
- * Returns the token if it was made here, which is the only time it can be shown. Idempotent, in many processes at once.
+ * Ensures that the operator has a key. A `configured` key becomes the only one; without it, a key is created if none is
+ * live. Returns the token of a created key, which is not available later. Idempotent, also in several processes at
+ * once.
  */
 export async function ensureOperatorKey(db: Database, configured: string | undefined): Promise<string | null> {
   return db.transaction(async (tx) => {
@@ -184,7 +187,7 @@ export async function ensureOperatorKey(db: Database, configured: string | undef
   });
 }
 
-/** A key as the API shows it: never its token, nor the hash. */
+/** A key as the API shows it, without its token and hash. */
 export function keyResource(key: ApiKey): Record<string, unknown> {
   return {
     id: key.id,

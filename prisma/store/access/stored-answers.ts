@@ -1,17 +1,17 @@
-// Idempotency keys: the answer to a write, kept for a repeated request. The key, the write and its answer commit in one
-// transaction.
+// Idempotency keys: the stored answer to a write, for a repeated request. The key, the write and the answer commit in
+// the same transaction.
 
 import { createHash } from 'node:crypto';
 import type { Database } from '../db/database';
 import type { SqlTx } from '../db/transaction';
 
-/** A POST that bore an Idempotency-Key. Another holder's, or another path's, is another key. */
+/** A POST with an Idempotency-Key. The same key of another holder or path is a different key. */
 export interface KeyedRequest {
   /** The API key that sent it. */
   readonly holderId: string;
   readonly path: string;
   readonly key: string;
-  /** Of the body, however it was spelled. */
+  /** The hash of the body in canonical form. */
   readonly bodySha256: Buffer;
 }
 
@@ -28,19 +28,19 @@ export type KeyState =
   | { readonly kind: 'other_body' }
   | { readonly kind: 'answered'; readonly answer: KeptAnswer };
 
-/** How long an answer is kept: longer than any client retries. */
+/** How long an answer is stored: longer than any client retries. */
 const KEPT_DAYS = 30;
 
 /**
- * Takes a key until the transaction ends, and returns its state. Does not wait.
+ * Locks a key until the transaction ends, and returns its state. Does not wait.
  *
- * The first call of its transaction: a write that `unused` allows comes after it.
+ * Must be the first statement of its transaction: the caller writes after it, if the key is `unused`.
  */
 export async function takeKey(tx: SqlTx, request: KeyedRequest): Promise<KeyState> {
   const [lock] = await tx.$queryRaw<{ taken: boolean }[]>`
     SELECT pg_try_advisory_xact_lock(${lockOf(request)}::bigint) AS taken`;
   if (lock?.taken !== true) return { kind: 'in_flight' };
-  // A separate statement: the one that took the lock may have begun before the last holder committed.
+  // A separate statement: the statement of the lock may have started before the last holder committed.
   const [kept] = await tx.$queryRaw<(KeptAnswer & { bodySha256: Uint8Array })[]>`
     SELECT status, body, body_sha256 AS "bodySha256" FROM stored_answers
     WHERE holder_id = ${request.holderId} AND path = ${request.path} AND key = ${request.key}
@@ -50,14 +50,14 @@ export async function takeKey(tx: SqlTx, request: KeyedRequest): Promise<KeyStat
   return { kind: 'answered', answer: { status: kept.status, body: kept.body } };
 }
 
-/** Keeps the answer to a request whose key this transaction took. `subjectId`: what a redaction of it erases. */
+/** Stores the answer to a request whose key this transaction locked. A redaction of `subjectId` erases the answer. */
 export async function keepAnswer(
   tx: SqlTx,
   { holderId, path, key, bodySha256 }: KeyedRequest,
   answer: KeptAnswer & { readonly subjectId: string | null },
 ): Promise<void> {
   const body = answer.body === undefined ? null : JSON.stringify(answer.body);
-  // A conflict is only possible with an answer that is too old to count.
+  // Conflicts only with an answer that is older than the limit.
   await tx.$executeRaw`
     INSERT INTO stored_answers (holder_id, path, key, body_sha256, status, body, subject_id)
     VALUES (${holderId}, ${path}, ${key}, ${bodySha256}, ${answer.status}, ${body}::json, ${answer.subjectId})
@@ -66,7 +66,7 @@ export async function keepAnswer(
           subject_id = excluded.subject_id, created_at = clock_ms()`;
 }
 
-/** Deletes up to `limit` answers that are too old to count, and returns how many. */
+/** Deletes up to `limit` answers that are older than the limit, and returns their number. */
 export async function purgeAnswers(db: Database, limit: number): Promise<number> {
   return db.$executeRaw`
     DELETE FROM stored_answers WHERE ctid = ANY (ARRAY(

@@ -1,4 +1,5 @@
-// Who looks at a room: a member company, or one of its agents with a key of its own, which sees only its rooms.
+// The viewer of a room: a member company, or one of its agents with an agent key, which sees only the rooms of the
+// agent.
 
 import { Prisma } from '../../generated/client';
 import { IS_LIVE } from './keys';
@@ -7,11 +8,11 @@ import type { Reader } from '../db/transaction';
 
 export interface Viewer {
   readonly companyId: string;
-  /** Null: a person or a service of the company looks. */
+  /** Null: the viewer is a person or a service of the company. */
   readonly agentId: string | null;
 }
 
-/** The rooms that a viewer may know of. */
+/** The rooms that a viewer may see. */
 export function roomsOf(viewer: Viewer): Prisma.RoomWhereInput {
   return {
     members: { some: { companyId: viewer.companyId, leftAt: null } },
@@ -20,8 +21,8 @@ export function roomsOf(viewer: Viewer): Prisma.RoomWhereInput {
 }
 
 /**
- * The rooms that a stream's viewer may read at this moment, with their newest number: no row once its key is revoked or its
- * company suspended. In SQL, so that it is asked in the very statement that reads what is sent.
+ * The rooms that the viewer of a stream may read now, with their newest seq. No row after its key is revoked or its
+ * company is suspended. In SQL, so that the statement that reads the events also checks the access.
  */
 export function streamedRooms(viewer: Viewer, keyId: string, roomId: string | null): Prisma.Sql {
   return Prisma.sql`
@@ -36,9 +37,9 @@ export function streamedRooms(viewer: Viewer, keyId: string, roomId: string | nu
 }
 
 /**
- * Ids of the wakes or runs in the viewer's rooms that a page needs, and one more to know whether there is a next.
+ * The ids of the wakes or runs of a page in the viewer's rooms, and one more, which shows whether there is a next page.
  *
- * Reads each room's share by its own index: a walk along all ids would pass over every other tenant's.
+ * Reads the ids of each room by an index: a scan of all ids would read the rows of all other tenants.
  * `filter` is a condition on `t`.
  */
 export async function listIdsInRooms(
@@ -68,14 +69,14 @@ export async function listIdsInRooms(
   return rows.map((row) => row.id);
 }
 
-/** A condition that holds where a column has this value, or always when none is asked for. */
+/** A condition that a column has this value, or `true` without a value. */
 export function equals(column: Prisma.Sql, value: string | undefined): Prisma.Sql {
   return value === undefined ? Prisma.sql`true` : Prisma.sql`${column} = ${value}`;
 }
 
 /**
- * When a run `t` counts as having been, for a viewing company: its own at the claim; another's, whose claim it may not
- * know the time of, at the message that woke it, which stands in the room. No stretch of time then tells more than the room.
+ * The time of a run `t` for a viewing company. For its own run, the time of the claim. For a run of another company,
+ * the time of the message that woke it: a filter by time then reveals nothing that is not visible in the room.
  */
 export function runTime(companyId: string): Prisma.Sql {
   return Prisma.sql`

@@ -1,15 +1,15 @@
-// Budgets: tokens per UTC day, of an agent and of its company. A wake that is delivered reserves what its run may use; the
-// run's ending settles that for what it did use. Both are in one row for each wake, and a day's count is the sum of its
-// rows: there is no counter that could drift, and only dispatchers wait for a budget.
+// Budgets: tokens per UTC day, of an agent and of its company. The delivery of a wake reserves the tokens that its run
+// may use, and the end of the run settles the tokens that it used. Both are in one row per wake, and the count of a day
+// is the sum of its rows, so there is no counter that could drift. Only dispatchers wait for a budget.
 //
-//   delivered ──▶ reserved: tokens_per_run ──the run ends──▶ settled: what it used, or all of it if that is unknown
+//   delivered ──▶ reserved: tokens_per_run ──the run ends──▶ settled: the tokens used, or the reservation if unknown
 
 import { Prisma } from '../../generated/client';
 import { exactCount, IS_UNCOUNTED } from './request-usage';
 import { declareLock } from '../db/lock-order';
 import type { Reader, SqlTx } from '../db/transaction';
 
-/** What a wake's agent and company may use in a day, and what its run is expected to use at most. */
+/** The budgets of a wake's agent and company for a day, and the most tokens that its run is expected to use. */
 export interface BudgetFacts {
   readonly agentTokensPerDay: bigint | null;
   readonly companyTokensPerDay: bigint | null;
@@ -23,7 +23,7 @@ interface BudgetedWake extends BudgetFacts {
   readonly roomId: string;
 }
 
-/** What counts on one day by now. */
+/** The tokens that count on one day so far. */
 export interface DayCount {
   /** `YYYY-MM-DD`, UTC, by Postgres' clock. */
   readonly day: string;
@@ -31,19 +31,19 @@ export interface DayCount {
   readonly counted: ReadonlyMap<string, bigint>;
 }
 
-/** Tokens that a run reserves unless its agent sets another number; the column's default is the same. */
+/** Tokens that a run reserves if its agent has no setting. The default of the column is the same. */
 export const TOKENS_PER_RUN_DEFAULT = 50_000;
-/** Most tokens that an agent may reserve for a run. */
+/** The largest setting of an agent. */
 export const TOKENS_PER_RUN_MAX = 1_000_000_000;
-/** Most tokens that a budget may hold. */
+/** The largest budget, in tokens. */
 export const TOKENS_PER_DAY_MAX = 1_000_000_000_000_000;
 
-/** The class of our advisory locks, apart from any other's. */
+/** The class of the advisory locks of budgets, different from every other class. */
 const BUDGET_LOCK = 7_306_110;
 
 /**
- * A condition on an agent `a` of company `c`: what is used up today already leaves no room for one more run. Runs under way
- * may settle for less than they reserved, so only dispatchers count them. Reads nothing where there is no budget.
+ * A condition on an agent `a` of company `c`: the tokens used today leave too few for one more run. Open runs may
+ * settle less than they reserved, so only dispatchers count reservations. Reads no rows if there is no budget.
  */
 export const IS_USED_UP = Prisma.sql`(
   CASE WHEN a.tokens_per_day IS NULL THEN false ELSE a.tokens_per_run > a.tokens_per_day - (
@@ -62,10 +62,10 @@ export function isBudgeted(wake: BudgetFacts): boolean {
 export const IS_BUDGETED = Prisma.sql`(a.tokens_per_day IS NOT NULL OR c.tokens_per_day IS NOT NULL)`;
 
 /**
- * Locks the budgets of these wakes until the transaction ends, and then reads what counts against each today.
+ * Locks the budgets of these wakes until the transaction ends, and then reads the tokens that count against each today.
  *
- * Between wake and room in the order of locks, and taken by dispatchers only: the ending of a run settles its own row. An
- * agent's budget is under its company's lock.
+ * The lock comes between wake and room in the lock order. Only dispatchers take it: the end of a run settles its own
+ * row. The lock of a company covers the budgets of its agents.
  */
 export async function lockBudgets(tx: SqlTx, wakes: readonly BudgetedWake[]): Promise<DayCount> {
   const [agents, companies] = [wakes.map((wake) => wake.agentId), wakes.map((wake) => wake.companyId)];
@@ -90,9 +90,9 @@ export async function lockBudgets(tx: SqlTx, wakes: readonly BudgetedWake[]): Pr
 }
 
 /**
- * The ids of those wakes that their budgets do not pay for, the oldest served first.
+ * The ids of the wakes that are over budget; older wakes reserve first.
  *
- * What a room's allowance does not pay for reserves nothing, and is not over budget.
+ * A wake for which its room has no allowance reserves nothing and is not over budget.
  */
 export function findOverBudget(
   wakes: readonly BudgetedWake[],
@@ -121,10 +121,11 @@ export function findOverBudget(
 }
 
 /**
- * Settles what a run reserved, once and on the day of the reservation: what its requests used and, where one of them may
- * have used more than anybody counted, at least the whole reservation. Touches nothing where nothing was reserved.
+ * Settles the reservation of a run, once and on the day of the reservation: the tokens that its requests used, and at
+ * least the whole reservation if a request has tokens that no answer counted. Without a reservation, it changes
+ * nothing.
  *
- * A part of the statement that closes the run, whose row is locked.
+ * A part of the statement that closes the run. The caller holds the lock of the run's row.
  */
 export function settlement(run: { id: string; agentId: string; messageId: string }): Prisma.Sql {
   return Prisma.sql`
@@ -135,7 +136,7 @@ export function settlement(run: { id: string; agentId: string; messageId: string
       WHERE agent_id = ${run.agentId} AND message_id = ${run.messageId} AND settled IS NULL`;
 }
 
-/** What counts against a budget today, or null where there is none. */
+/** The tokens that count against a budget today, or null if there is no budget. */
 export async function loadBudgetToday(
   reader: Reader,
   owner: 'agent_id' | 'company_id',

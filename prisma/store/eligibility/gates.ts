@@ -1,5 +1,6 @@
-// The gates of a wake: the conditions under which an agent may not answer a message. Each gate is defined once, for a row in
-// TypeScript and for a row in SQL; a wake meets its gates when it is created, when it is delivered, and when it is claimed.
+// The gates of a wake: the conditions under which an agent may not answer a message. Each gate is defined once, for a
+// row in TypeScript and for a row in SQL; a wake meets its gates when it is created, when it is delivered, and when it
+// is claimed.
 
 import type { SuppressedReason } from '../../../workflows/contract';
 import { Prisma } from '../../generated/client';

@@ -1,8 +1,9 @@
-// What one model request used, as far as anybody knows. Said once for rows in hand and once for SQL; a test compares them.
+// The tokens of one model request, as far as they are known. Written once in TypeScript and once in SQL; a test
+// compares both.
 
 import { Prisma } from '../../generated/client';
 
-/** What the ledger holds of a request's use. */
+/** The columns of a request in the ledger that its usage depends on. */
 export interface RequestUse {
   readonly outcome: string;
   readonly httpStatus: number | null;
@@ -11,8 +12,8 @@ export interface RequestUse {
 }
 
 /**
- * Whether tokens may have been used that nobody counted: the request is out, was cut off, or its answer told no count.
- * An answer that is an error used none, and a refusal without a status never reached a model.
+ * Whether a request may have used tokens that no answer counted: the request is open, was interrupted, or its answer
+ * has no count. An error used no tokens, and a refusal without a status never reached a model.
  */
 export function isUncounted(request: RequestUse): boolean {
   if (request.inputTokens !== null && request.outputTokens !== null) return false;
@@ -27,7 +28,7 @@ export const IS_UNCOUNTED = Prisma.sql`(
   AND NOT (outcome IN ('retry', 'busy', 'refused')
            AND coalesce(http_status NOT BETWEEN 200 AND 299, outcome = 'refused')))`;
 
-/** A count that loses nothing in JSON: a number while it is exact, text beyond 2^53. */
+/** An exact count for JSON: a number up to 2^53, text above. */
 export function exactCount(count: bigint): number | string {
   return count <= BigInt(Number.MAX_SAFE_INTEGER) ? Number(count) : count.toString();
 }

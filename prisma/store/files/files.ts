@@ -1,5 +1,5 @@
-// Files of a room: members add and read them. A file's name is shown and is never used as a path. A parser process reads
-// the content (queue: parse-queue.ts), and a search finds it as passages (passages.ts).
+// Files of a room: members add and read them. A file's name is shown and is never used as a path. A parser process
+// reads the content (queue: parse-queue.ts), and a search finds it as passages (passages.ts).
 
 import { createHash } from 'node:crypto';
 import type { File } from '../../generated/client';
@@ -21,7 +21,7 @@ export type FileMediaType = (typeof FILE_MEDIA_TYPES)[number];
 
 export const FILE_STATES = ['processing', 'ready', 'unreadable'] as const;
 
-/** Why a file is unreadable. `parser_failed`: its parser ended every time, and said nothing. */
+/** Why a file is unreadable. `parser_failed`: every parser process of the file ended without a result. */
 export const UNREADABLE_CODES = [
   'binary',
   'no_text',
@@ -36,13 +36,13 @@ export const UNREADABLE_CODES = [
 ] as const;
 export type UnreadableCode = (typeof UNREADABLE_CODES)[number];
 
-/** Longest name of a file, in characters; the database holds the same bound. */
+/** The longest name of a file, in characters. The database has the same limit. */
 export const FILE_NAME_LIMIT = 500;
 
 /**
- * Writes a file that waits for its parser, and stages its event.
+ * Writes a file for the parser queue, and stages its event.
  *
- * The bytes go in before the room's lock is taken: a slow upload holds up nobody.
+ * The bytes are written before the lock of the room is taken, so a slow write delays no other writer of the room.
  */
 export async function stageFile(
   tx: SqlTx,
@@ -80,7 +80,7 @@ export async function stageFile(
   return { fileId, eventId, resource };
 }
 
-/** Erases what a file says, what it is called and what it was cut into. A parser that has it changes nothing any more. */
+/** Erases the content, name and passages of a file. A parser that still has the file changes nothing after this. */
 export async function eraseFile(tx: SqlTx, fileId: string, at: Date): Promise<void> {
   await tx.$executeRaw`
     UPDATE files SET name = '', sha256 = '', state = 'unreadable', code = 'redacted', redacted_at = ${at},
@@ -90,7 +90,7 @@ export async function eraseFile(tx: SqlTx, fileId: string, at: Date): Promise<vo
   await tx.$executeRaw`DELETE FROM file_contents WHERE file_id = ${fileId}`;
 }
 
-/** A file as everyone in its room sees it. */
+/** A file as all members of its room see it. */
 export function fileResource(file: Omit<File, 'attempts' | 'dueAt'>): Record<string, unknown> {
   return {
     id: file.id,
@@ -124,7 +124,7 @@ export async function loadFile(reader: Reader, roomId: string, fileId: string): 
   return file;
 }
 
-/** What was uploaded, byte for byte. @throws NotFound when this room has no such file, or its content is gone */
+/** The uploaded bytes. @throws NotFound when this room has no such file, or its content was redacted */
 export async function loadFileContent(
   reader: Reader,
   roomId: string,

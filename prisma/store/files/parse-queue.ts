@@ -1,30 +1,30 @@
-// What the parser's loop asks of the store: a file to read, its passages written, and its end.
+// The queue of files for the parser loop: takes a file, writes its passages, records its end.
 //
 //   processing ──passages written──▶ ready
 //              ──refused, or tried too often──▶ unreadable (code)
 //
-// A parser that died is followed by another when its lease is over. Each ending names its attempt, so an attempt that has a
-// successor changes nothing.
+// When the lease of a dead parser expires, another attempt takes the file. Every write names its attempt: an attempt
+// that has a successor changes nothing.
 
 import type { UnreadableCode } from './files';
 import { newId } from '../db/ids';
 import type { Database } from '../db/database';
 import type { SqlTx } from '../db/transaction';
 
-/** How long an attempt has a file alone, from its start and from each batch of passages: three times the parser's 10 s. */
+/** The lease of an attempt, renewed with every batch of passages: three times the parser's limit of 10 s. */
 const LEASE_SECONDS = 30;
 
-/** Attempts that may end without a result (a killed worker, a busy machine) before the file is given up. */
+/** Attempts that may end without a result (a killed worker, a busy machine) before the file becomes unreadable. */
 const ATTEMPTS_LIMIT = 3;
 
-/** Passages of one transaction: half a megabyte of text, which Postgres takes in well within a second. */
+/** Passages of one transaction: 0.5 MB of text, which Postgres writes in less than a second. */
 const BATCH = 500;
 
 export interface FileToParse {
   readonly id: string;
   readonly roomId: string;
   readonly mediaType: string;
-  /** Which attempt this is, from 1. */
+  /** The number of this attempt, from 1. */
   readonly attempt: number;
   readonly bytes: Buffer;
 }
@@ -37,8 +37,8 @@ export interface PassageToWrite {
 }
 
 /**
- * Takes the file that has waited longest, for the length of a lease; null when none waits. Files that others hold are
- * passed over, and what was tried too often is given up on the way.
+ * Leases the file that has waited longest, or returns null when no file waits. Skips files that others hold, and
+ * refuses files that have no attempts left.
  */
 export async function takeFile(db: Database): Promise<FileToParse | null> {
   for (;;) {
@@ -60,10 +60,10 @@ export async function takeFile(db: Database): Promise<FileToParse | null> {
 }
 
 /**
- * Writes a file's passages and makes it ready. False when another attempt has followed this one: then it changed nothing
- * that anyone reads.
+ * Writes the passages of a file and makes it ready. False when this attempt has a successor; then no visible row
+ * changes.
  *
- * In several transactions, each of which renews the lease. Passages are not read before their file is ready.
+ * Uses several transactions, and each renews the lease. Passages are not visible before their file is ready.
  */
 export async function finishFile(
   db: Database,
@@ -74,7 +74,7 @@ export async function finishFile(
   for (let n = 0; n < batches; n += 1) {
     const written = await db.sqlTransaction(async (tx) => {
       if (!(await holdFile(tx, file))) return false;
-      // What an attempt left that did not come to its end.
+      // Passages of an earlier attempt that did not finish.
       if (n === 0) await tx.$executeRaw`DELETE FROM passages WHERE file_id = ${file.id}`;
       const rows = read.passages.slice(n * BATCH, (n + 1) * BATCH).map((passage, index) => ({
         id: newId('psg'),
@@ -96,7 +96,7 @@ export async function finishFile(
   return true;
 }
 
-/** Records why a file can't be read, finally. False when another attempt has followed this one. */
+/** Marks a file as unreadable, permanently. False when this attempt has a successor. */
 export async function refuseFile(
   db: Database,
   file: Pick<FileToParse, 'id' | 'attempt'>,
@@ -108,12 +108,12 @@ export async function refuseFile(
   return refused === 1;
 }
 
-/** True when this was the last attempt that a file has. */
+/** True for the last attempt of a file. */
 export function isLastAttempt(file: Pick<FileToParse, 'attempt'>): boolean {
   return file.attempt >= ATTEMPTS_LIMIT;
 }
 
-/** Gives a file back, to be tried again at once; an attempt that was `interrupted` by us does not count. */
+/** Makes a file due at once for another attempt. An attempt that we `interrupted` does not count. */
 export async function releaseFile(
   db: Database,
   file: Pick<FileToParse, 'id' | 'attempt'>,
@@ -124,7 +124,7 @@ export async function releaseFile(
     WHERE id = ${file.id} AND state = 'processing' AND attempts = ${file.attempt}`;
 }
 
-/** Locks the file for an attempt that still has it, and renews its lease. */
+/** Locks a file and renews its lease, if this attempt has no successor. */
 async function holdFile(tx: SqlTx, file: Pick<FileToParse, 'id' | 'attempt'>): Promise<boolean> {
   const held = await tx.$executeRaw`
     UPDATE files SET due_at = clock_ms() + make_interval(secs => ${LEASE_SECONDS})

@@ -1,4 +1,4 @@
-// Passages: the pieces of a room's files that are searched and cited. They are not read before their file is ready.
+// Passages: the pieces of a room's files for search and citation. They are not visible before their file is ready.
 
 import { Prisma } from '../../generated/client';
 import { NotFound } from '../db/errors';
@@ -15,7 +15,7 @@ import { UNPREPARED } from '../db/prepared-statements';
 import type { Database } from '../db/database';
 import type { Reader } from '../db/transaction';
 
-/** A passage with what is needed to cite it. */
+/** A passage with the fields for citing it. */
 export interface Passage {
   readonly id: string;
   readonly roomId: string;
@@ -28,7 +28,7 @@ export interface Passage {
   readonly text: string;
 }
 
-/** Passages of a room's files, or of one of them, that match, best first. @throws SearchTooSlow */
+/** The matching passages of a room's files, or of one file, best first. @throws SearchTooSlow */
 export async function searchPassages(
   db: Database,
   roomId: string,
@@ -67,7 +67,7 @@ export async function loadPassage(reader: Reader, roomId: string, passageId: str
   return { ...passage, fileName: passage.file.name };
 }
 
-/** A passage as everyone in its room sees it. */
+/** A passage as all members of its room see it. */
 export function passageResource(passage: Passage): Record<string, unknown> {
   return {
     id: passage.id,

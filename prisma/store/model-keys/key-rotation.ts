@@ -1,5 +1,6 @@
-// The sealed secrets that a rotation reads and replaces: those that are sealed under another master key and did not change
-// meanwhile. A sealed text begins with the id of its master key, so Postgres finds it without opening the text.
+// The sealed secrets for a rotation of master keys: finds secrets under another master key, and replaces them unless
+// they have changed since. A sealed text starts with the id of its master key, so Postgres finds the texts without
+// opening them.
 
 import { modelKeyBinding } from './model-keys';
 import type { Database } from '../db/database';
@@ -9,12 +10,12 @@ import { inStatement } from '../db/sql-errors';
 export interface SealedSecret {
   readonly modelKeyId: string;
   readonly sealed: string;
-  /** What it is bound to: needed to open it, and to seal it again. */
+  /** The binding, for opening and resealing. */
   readonly boundTo: string;
 }
 
-/** Up to `limit` secrets, of revoked keys too, whose sealed text begins otherwise, by id after `after`. */
-export async function listSealedOtherwise(
+/** Up to `limit` secrets whose sealed text has another prefix, also of revoked keys, by id after `after`. */
+export async function listSealedUnderOtherKeys(
   db: Database,
   prefix: string,
   after: string,
@@ -28,19 +29,19 @@ export async function listSealedOtherwise(
   return rows.map(({ id, baseUrl, sealed }) => ({ modelKeyId: id, sealed, boundTo: modelKeyBinding(id, baseUrl) }));
 }
 
-/** How many secrets there are, and how many of them begin so. */
-export async function countSealed(db: Database, prefix: string): Promise<{ all: number; so: number }> {
+/** The number of all secrets, and of secrets with this prefix. */
+export async function countSealed(db: Database, prefix: string): Promise<{ all: number; matching: number }> {
   const [counts] = await inStatement(
-    db.$queryRaw<{ all: number; so: number }[]>`
-      SELECT count(*)::int AS all, count(*) FILTER (WHERE starts_with(sealed_secret, ${prefix}))::int AS so
+    db.$queryRaw<{ all: number; matching: number }[]>`
+      SELECT count(*)::int AS all, count(*) FILTER (WHERE starts_with(sealed_secret, ${prefix}))::int AS matching
       FROM model_keys`,
   );
-  return counts ?? { all: 0, so: 0 };
+  return counts ?? { all: 0, matching: 0 };
 }
 
 /**
- * Stores resealed secrets, each only if it is unchanged since it was read, in one transaction. Returns how many were stored.
- * The version stays, because the secret is the same.
+ * Stores resealed secrets in one transaction, each only if its stored text is still `was`. Returns their number. The
+ * version stays, because the secret is the same, and a provider's refusal of it still counts.
  */
 export async function replaceSealed(
   db: Database,

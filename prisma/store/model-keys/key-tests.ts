@@ -1,9 +1,10 @@
-// Tests of model keys: one row a key, its newest test. An open row is the outbox to the workers, and the answer afterwards.
+// Tests of model keys: one row per key, its newest test. An open row is an outbox entry for the workers; a closed row
+// is the result.
 //
 //   pending ──taken, under a lease──▶ running ──▶ ok | failed
 //      └──replaced, revoked──▶ failed ◀──┘
 //
-// A key's row is locked before its test's.
+// The row of a key is locked before the row of its test.
 
 import { MODEL_REQUESTS_LIMIT, type RefusalCode, type RetryCode } from '../../../workflows/contract';
 import type { ModelKeyTest } from '../../generated/client';
@@ -15,14 +16,14 @@ import type { Database } from '../db/database';
 import { declareLock, forNoKeyUpdate } from '../db/lock-order';
 import type { SqlTx, Tx } from '../db/transaction';
 
-/** The payload on the workers' channel when a test waits. Wakes have an empty payload. */
+/** The payload of the workers' channel for a pending test. The payload for a wake is empty. */
 export const KEY_TEST_HINT = 'key_test';
 
-/** Why a test ended without a provider's verdict on the key. */
+/** The codes of a test that ended without an answer of the provider about the key. */
 export const KEY_TEST_CODES = ['replaced', 'revoked', 'suspended', 'cannot_open'] as const;
 export type KeyTestCode = RetryCode | RefusalCode | (typeof KEY_TEST_CODES)[number];
 
-/** A test that its caller has for as long as its lease lasts, and the key, still sealed. */
+/** A test that is leased to the caller, with the sealed key. */
 export interface TakenKeyTest {
   readonly id: string;
   readonly attempt: number;
@@ -40,9 +41,10 @@ export type KeyTestResult =
   | { readonly state: 'failed'; readonly code: KeyTestCode; readonly httpStatus: number | null };
 
 /**
- * Asks for a test of a key with this model, or with one that an agent of the key's uses. A test of the same model that is
- * still open is the test asked for.
- * @throws NotFound; Conflict when the key was revoked, or is being tested with another model; InvalidInput without a model
+ * Requests a test of a key with this model, or with the model of an agent that uses the key. Returns the open test if
+ * one exists for the same model.
+ * @throws NotFound; Conflict when the key was revoked, or is being tested with another model; InvalidInput without a
+ * model
  */
 export async function requestKeyTest(
   tx: Tx,
@@ -71,7 +73,7 @@ export async function requestKeyTest(
   return test;
 }
 
-/** The model of the key's oldest agent, one that the room wakes if there is one. */
+/** The model of the key's oldest agent. Agents that are always on come first. */
 async function findModel(tx: SqlTx, modelKeyId: string): Promise<string | null> {
   const [agent] = await tx.$queryRaw<{ model: string }[]>`
     SELECT model FROM agents WHERE model_key_id = ${modelKeyId} AND model IS NOT NULL
@@ -79,7 +81,7 @@ async function findModel(tx: SqlTx, modelKeyId: string): Promise<string | null> 
   return agent?.model ?? null;
 }
 
-/** Ends a key's open test, in the transaction that replaced or revoked the key, after it. */
+/** Ends the open test of a key, in the transaction that replaced or revoked the key, and after that. */
 export async function endOpenKeyTest(tx: SqlTx, modelKeyId: string, code: 'replaced' | 'revoked'): Promise<void> {
   declareLock(tx, 'key_test');
   await tx.$executeRaw`
@@ -88,10 +90,10 @@ export async function endOpenKeyTest(tx: SqlTx, modelKeyId: string, code: 'repla
 }
 
 /**
- * Takes up to `limit` tests that wait or whose worker's lease is over, each for one request, and leases them to the caller.
+ * Leases up to `limit` tests to the caller, each for one request: pending tests, and tests whose lease has expired.
  *
- * Tests held by another worker are passed over. One that was taken up as often as a key's address may be asked in a row ends
- * `unknown`, one of a suspended company `suspended`: neither is asked again.
+ * Skips tests that another worker holds. A test with as many attempts as its address allows ends as `unknown`, and a
+ * test of a suspended company as `suspended`; neither is sent again.
  */
 export async function takeKeyTests(db: Database, limit: number, leaseSeconds: number): Promise<TakenKeyTest[]> {
   return db.sqlTransaction(async (tx) => {
@@ -106,7 +108,7 @@ export async function takeKeyTests(db: Database, limit: number, leaseSeconds: nu
       ORDER BY t.due_at LIMIT ${limit}
       ${forNoKeyUpdate(tx, { key_test: 't' })} SKIP LOCKED`;
     if (due.length === 0) return [];
-    const verdicts = due.map((test) => ({ key_id: test.keyId, code: whyNotAsked(test) }));
+    const verdicts = due.map((test) => ({ key_id: test.keyId, code: codeBeforeRequest(test) }));
     await tx.$executeRaw`
       UPDATE model_key_tests t SET
         state = CASE WHEN x.code IS NULL THEN 'running' ELSE 'failed' END, code = x.code,
@@ -119,15 +121,16 @@ export async function takeKeyTests(db: Database, limit: number, leaseSeconds: nu
   });
 }
 
-function whyNotAsked(test: TakenKeyTest & { suspended: boolean }): KeyTestCode | null {
+function codeBeforeRequest(test: TakenKeyTest & { suspended: boolean }): KeyTestCode | null {
   if (test.suspended) return 'suspended';
-  // As many as a run may send to such an address: a worker that died may have sent its request.
+  // As many requests as a run may send to such an address: a worker that died may have sent its request.
   return test.attempt > (test.ownerSupplied ? 1 : MODEL_REQUESTS_LIMIT) ? 'unknown' : null;
 }
 
 /**
- * Records what a test came to, unless its key was replaced or revoked meanwhile or its lease passed to another. A success
- * clears the mark of a refused key, a refusal of the key sets it, both for the version that was tested.
+ * Records the result of a test, unless its key was replaced or revoked meanwhile, or its lease passed to another
+ * worker. A success clears the mark of a rejected key, and a refusal of the key sets it, for the version that was
+ * tested.
  */
 export async function endKeyTest(db: Database, test: TakenKeyTest, result: KeyTestResult): Promise<void> {
   const code = result.state === 'failed' ? result.code : null;
@@ -147,7 +150,7 @@ export async function endKeyTest(db: Database, test: TakenKeyTest, result: KeyTe
   });
 }
 
-/** Lets another worker take a test up at once, whose request was given up half-way. The attempt counts. */
+/** Makes a test due at once for another worker, after its request was aborted. The attempt counts. */
 export async function giveUpKeyTest(db: Database, test: TakenKeyTest): Promise<void> {
   await db.sqlTransaction(async (tx) => {
     await tx.$executeRaw`

@@ -1,4 +1,4 @@
-// Model keys: a company's secret at a provider, sealed and bound to its address.
+// Model keys: the secret of a company at a provider, sealed and bound to its address.
 
 import type { ModelKey as ModelKeyRow, ModelKeyTest } from '../../generated/client';
 import type { ModelProtocol } from '../../../workflows/policy/model-endpoint';
@@ -11,12 +11,12 @@ import type { Reader, Tx } from '../db/transaction';
 /** A key with its newest test. */
 type ModelKey = ModelKeyRow & { readonly test: ModelKeyTest | null };
 
-/** What a sealed secret is bound to: this key at this address. Another address needs the secret again. */
+/** The binding of a sealed secret: this key at this address. Another address needs the secret again. */
 export function modelKeyBinding(modelKeyId: string, baseUrl: string): string {
   return `${modelKeyId}|${baseUrl}`;
 }
 
-/** Stores a model key whose secret its caller sealed for this id and address. */
+/** Stores a model key. The caller has sealed its secret for this id and address. */
 export async function createModelKey(
   tx: Tx,
   key: {
@@ -43,7 +43,7 @@ export async function loadModelKey(reader: Reader, companyId: string, modelKeyId
   return key;
 }
 
-/** A company's model keys, revoked ones too. */
+/** A company's model keys, including revoked ones. */
 export async function listModelKeys(reader: Reader, companyId: string, page: PageRequest): Promise<Page<ModelKey>> {
   const { where, ...rest } = byId(page);
   const keys = await reader.modelKey.findMany({ where: { ...where, companyId }, include: { test: true }, ...rest });
@@ -51,8 +51,9 @@ export async function listModelKeys(reader: Reader, companyId: string, page: Pag
 }
 
 /**
- * Renames a key, or replaces its secret: a new version, of which no provider has refused anything yet, and no test is open.
- * @throws NotFound; Conflict when it was revoked
+ * Renames a key or replaces its secret. A new secret is a new version, which no provider has rejected, and has no open
+ * test.
+ * @throws NotFound; Conflict when the key was revoked
  */
 export async function updateModelKey(
   tx: Tx,
@@ -73,7 +74,7 @@ export async function updateModelKey(
 }
 
 /**
- * Revokes a key for good: the wakes of agents that use it are suppressed from now on. False when it was revoked before.
+ * Revokes a key permanently: later wakes of agents that use it are suppressed. False when it was revoked before.
  * @throws NotFound
  */
 export async function revokeModelKey(tx: Tx, companyId: string, modelKeyId: string): Promise<boolean> {
@@ -86,7 +87,7 @@ export async function revokeModelKey(tx: Tx, companyId: string, modelKeyId: stri
   return changed === 1;
 }
 
-/** A model key as the API shows it: never its secret. `provider` is the name the operator gave its address, or null. */
+/** A model key as the API shows it, without its secret. `provider`: the operator's name for its address, or null. */
 export function modelKeyResource(key: ModelKey, provider: string | null): Record<string, unknown> {
   return {
     id: key.id,

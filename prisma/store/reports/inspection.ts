@@ -1,4 +1,5 @@
-// What a look at the whole deployment reads: the clock, and every company's model keys. No route of the API serves it.
+// The data that `doctor` reads about the whole deployment: the clock and all model keys. No route of the API uses this
+// file.
 
 import { modelKeyBinding } from '../model-keys/model-keys';
 import type { Reader } from '../db/transaction';
@@ -19,12 +20,12 @@ export interface StoredModelKey {
   readonly id: string;
   readonly companyId: string;
   readonly sealedSecret: string;
-  /** What its secret is sealed for. */
+  /** The binding of its sealed secret. */
   readonly binding: string;
   readonly rejected: boolean;
 }
 
-/** Every model key that is in use: those revoked are opened by nobody any more. */
+/** All model keys except revoked ones, which are never opened again. */
 export async function listStoredModelKeys(reader: Reader): Promise<StoredModelKey[]> {
   const keys = await reader.modelKey.findMany({ where: { revokedAt: null }, orderBy: { id: 'asc' } });
   return keys.map((key) => ({

@@ -1,4 +1,4 @@
-// Whether the database is the one that this code was written for.
+// Checks that the database has all migrations of this code.
 
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
@@ -7,7 +7,7 @@ import type { Database } from '../db/database';
 
 let known: readonly string[] | undefined;
 
-/** How many of this code's migrations the database lacks, all of them when it was never migrated. */
+/** The number of this code's migrations that the database lacks. All of them if it was never migrated. */
 export async function findMissingMigrations(db: Database): Promise<number> {
   known ??= readdirSync(join(findPrismaDir(), 'migrations'), { withFileTypes: true })
     .filter((entry) => entry.isDirectory())

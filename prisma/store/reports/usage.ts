@@ -1,5 +1,5 @@
-// What runs used in a stretch of time: of a room, an agent, a company. Who may know what is decided here: of other
-// companies' runs that they were and how they ended, of their wakes what the feed shows; all else of one's own alone.
+// The usage of runs in a window of time, for a room, an agent or a company. A company sees all usage of its own runs.
+// Of other companies it sees only the number and endings of their runs, and the wakes that the feed shows.
 
 import { ENDINGS, type SuppressedReason } from '../../../workflows/contract';
 import { Prisma } from '../../generated/client';
@@ -9,17 +9,17 @@ import { exactCount, isUncounted, IS_UNCOUNTED, type RequestUse } from '../eligi
 import type { Reader } from '../db/transaction';
 import { runTime } from '../access/viewer';
 
-/** Bounds of the time at which a run counts for the viewer, or a wake was asked for; the later one excluded. */
+/** Bounds of the time of a run for the viewer (`runTime`), or of the creation of a wake; `until` is excluded. */
 export interface UsageWindow {
   readonly since: Date;
   readonly until: Date;
-  /** False: `until` is this moment, and nothing is left out for being as new. */
+  /** False: `until` is now, and no row is excluded as too new. */
   readonly bounded: boolean;
 }
 
 export type UsageScope =
   | { readonly room: string }
-  /** Of the viewing company. */
+  /** An agent of the viewing company. */
   | { readonly agent: string }
   | { readonly company: string };
 
@@ -41,7 +41,7 @@ interface RequestCount {
   readonly n: number;
   readonly counted: number;
   readonly uncounted: number;
-  /** Text, since they may be more than a JSON number holds. */
+  /** Text, because the sum may exceed an exact JSON number. */
   readonly input: string;
   readonly output: string;
 }
@@ -52,7 +52,7 @@ interface Counts {
   readonly requests: readonly RequestCount[];
 }
 
-/** The stretch of time that was asked for: by Postgres' clock, the last 24 hours where nothing else is said. */
+/** The requested window, by Postgres' clock. Default: the last 24 hours. */
 export async function loadWindow(
   reader: Reader,
   since: Date | undefined,
@@ -65,7 +65,7 @@ export async function loadWindow(
   return { ...window, bounded: until !== undefined };
 }
 
-/** A room at a glance, as one of its companies may know it. */
+/** The usage of a room, as one of its companies may see it. */
 export async function loadRoomUsage(
   reader: Reader,
   companyId: string,
@@ -83,7 +83,7 @@ export async function loadRoomUsage(
   };
 }
 
-/** What an agent or a company used, in all its rooms. For the company itself. */
+/** The usage of an agent or a company in all its rooms, for the company itself. */
 export async function loadOwnUsage(
   reader: Reader,
   companyId: string,
@@ -95,7 +95,7 @@ export async function loadOwnUsage(
   return { ...scope, ...windowResource(window), ...ownResource(counts, prices) };
 }
 
-/** What one run's requests used, for its own company. */
+/** The usage of one run's requests, for its own company. */
 export function runUsage(
   run: { readonly model: string | null; readonly requests: readonly RequestUse[] },
   prices: PriceTable,
@@ -114,13 +114,13 @@ export function runUsage(
   return { requests: run.requests.length, ...tokensResource([use]), money: costOf([use], prices) };
 }
 
-// One statement, so that its numbers are of one moment.
+// One statement, so that all numbers are of the same moment.
 async function count(reader: Reader, companyId: string, scope: UsageScope, window: UsageWindow): Promise<Counts> {
   const within = (at: Prisma.Sql): Prisma.Sql =>
     window.bounded
       ? Prisma.sql`${at} >= ${window.since} AND ${at} < ${window.until}`
       : Prisma.sql`${at} >= ${window.since}`;
-  // No run is claimed before its message was written: what is claimed too early is too early, and the index finds the rest.
+  // A run is claimed after its message was written, so the claim is never earlier than `runTime`: the index can use it.
   const runsWithin =
     'room' in scope
       ? Prisma.sql`t.claimed_at >= ${window.since} AND ${within(runTime(companyId))}`

@@ -1,4 +1,5 @@
-// What one exchange with a provider came to. Nothing of the provider passes but the reply, codes and counts.
+// The meaning of one exchange with a provider. Of the provider's texts, only the reply, codes and counts pass this
+// file.
 
 import {
   NAMED_WAIT_LIMIT_MS,
@@ -8,7 +9,8 @@ import {
   type RetryCode,
 } from '../../workflows/contract';
 import { readBody, readErrorBody, type Envelope, type ModelUsage } from './body';
-import { classifyBroken, classifyError, classifyFinish, NO_FACTS, type ErrorFacts, type Verdict } from './classify';
+import { classifyConnectionFailure, classifyError, classifyFinish, NO_FACTS } from './classify';
+import type { ErrorFacts, Verdict } from './classify';
 import type { Exchange } from './exchange';
 import { parseReply } from './reply';
 import { parseRetryAfter } from './retry-after';
@@ -16,7 +18,7 @@ import type { WireFormat } from './wire-format';
 
 export type ModelAnswer =
   | { kind: 'reply'; reply: DeclaredReply; usage: ModelUsage; finishReason: string | null }
-  /** Asking again may help. `namedWaitMs` is null when the provider named none, and never 0. */
+  /** A retry may help. `namedWaitMs` is null when the provider named no wait, and never 0. */
   | {
       kind: 'retry';
       code: RetryCode;
@@ -24,23 +26,25 @@ export type ModelAnswer =
       providerCode: string | null;
       namedWaitMs: number | null;
     }
-  /** Asking again may help, after a wait longer than a run waits. */
+  /** A retry may help, after a wait that is longer than a run waits. */
   | { kind: 'busy'; code: RetryCode; status: number | null; providerCode: string | null; waitMs: number }
   | { kind: 'refused'; code: RefusalCode; status: number | null; providerCode: string | null }
-  /** The model answered, and the answer can't be used. */
+  /** The model answered, and the answer is not usable. */
   | { kind: 'failed'; code: ReplyFailureCode; usage: ModelUsage; finishReason: string | null }
-  /** By our own signal, not by the time limit. */
+  /** Our own signal ended the exchange, not the time limit. */
   | { kind: 'aborted' };
 
-/** What was seen of an exchange. */
-export type Seen =
-  | { kind: 'exchange'; exchange: Exchange }
+/** An exchange whose body was read. */
+export type ParsedResponse =
+  | { kind: 'unanswered'; exchange: Exclude<Exchange, { kind: 'answered' }> }
   | { kind: 'envelope'; envelope: Envelope; status: number }
   | { kind: 'verdict'; verdict: Verdict; exchange: Exchange; facts: ErrorFacts };
 
-/** Looks at an exchange before the SDK does. */
-export function look(exchange: Exchange, format: WireFormat): Seen {
-  if (exchange.kind !== 'answered') return { kind: 'exchange', exchange };
+const UNREADABLE = { kind: 'retry', code: 'unreadable_answer' } as const satisfies Verdict;
+
+/** Reads the body of an exchange, in the given wire format. */
+export function parseResponse(exchange: Exchange, format: WireFormat): ParsedResponse {
+  if (exchange.kind !== 'answered') return { kind: 'unanswered', exchange };
   if (exchange.status < 200 || exchange.status > 299) {
     const facts = readErrorBody(exchange.body);
     return { kind: 'verdict', verdict: classifyError(exchange.status, facts), exchange, facts };
@@ -56,55 +60,50 @@ export function look(exchange: Exchange, format: WireFormat): Seen {
   }
 }
 
-const UNREADABLE = { kind: 'retry', code: 'unreadable_answer' } as const satisfies Verdict;
-
-/** What it means. `text` is what the SDK read in the envelope, null when it could not; `key` is what must not come back. */
-export function judge(seen: Seen, text: string | null, key: string): ModelAnswer {
-  switch (seen.kind) {
-    case 'exchange':
-      return judgeExchange(seen.exchange);
+/** The meaning of a response for a run. No word of the provider that is a part of `key` is returned. */
+export function toModelAnswer(response: ParsedResponse, key: string): ModelAnswer {
+  switch (response.kind) {
+    case 'unanswered':
+      return answerOfExchange(response.exchange);
     case 'verdict':
-      return toAnswer(seen.verdict, seen.exchange, providerCodeOf(seen.facts, key));
+      return answerOfVerdict(response.verdict, response.exchange, providerCodeOf(response.facts, key));
     case 'envelope':
-      return judgeEnvelope(seen.envelope, seen.status, text, key);
+      return answerOfEnvelope(response.envelope, response.status, key);
   }
 }
 
-function judgeExchange(exchange: Exchange): ModelAnswer {
+function answerOfExchange(exchange: Exclude<Exchange, { kind: 'answered' }>): ModelAnswer {
   switch (exchange.kind) {
     case 'aborted':
       return { kind: 'aborted' };
     case 'timeout':
-      return toAnswer({ kind: 'retry', code: 'timeout' }, exchange, null);
-    case 'broken':
-      return toAnswer(classifyBroken(exchange.errorCode), exchange, null);
-    case 'answered':
-      return toAnswer(UNREADABLE, exchange, null);
+      return answerOfVerdict({ kind: 'retry', code: 'timeout' }, exchange, null);
+    case 'connection_failed':
+      return answerOfVerdict(classifyConnectionFailure(exchange.errorCode), exchange, null);
   }
 }
 
-function judgeEnvelope(envelope: Envelope, status: number, text: string | null, key: string): ModelAnswer {
+function answerOfEnvelope(envelope: Envelope, status: number, key: string): ModelAnswer {
   const finishReason = toToken(envelope.finishReason, key);
   const { usage } = envelope;
   if (envelope.hasRefusal) return { kind: 'refused', code: 'model_declined', status, providerCode: finishReason };
   switch (classifyFinish(envelope.finishReason, envelope.isIncomplete)) {
     case 'declined':
       return { kind: 'refused', code: 'model_declined', status, providerCode: finishReason };
-    case 'broken':
+    case 'interrupted':
       return { kind: 'retry', code: 'server_error', status, providerCode: null, namedWaitMs: null };
-    // Even when the JSON happens to parse: what was cut off may have been the rest of the work.
+    // Even when the JSON can be parsed: the part that was cut off may have declared more work.
     case 'truncated':
       return { kind: 'failed', code: 'reply_truncated', usage, finishReason };
     case 'whole':
   }
-  if (text === null) return { kind: 'retry', code: UNREADABLE.code, status, providerCode: null, namedWaitMs: null };
-  const parsed = parseReply(text);
+  const parsed = parseReply(envelope.text);
   return parsed.ok
     ? { kind: 'reply', reply: parsed.reply, usage, finishReason }
     : { kind: 'failed', code: parsed.code, usage, finishReason };
 }
 
-function toAnswer(verdict: Verdict, exchange: Exchange, providerCode: string | null): ModelAnswer {
+function answerOfVerdict(verdict: Verdict, exchange: Exchange, providerCode: string | null): ModelAnswer {
   const status = exchange.kind === 'answered' ? exchange.status : null;
   if (verdict.kind === 'refused') return { kind: 'refused', code: verdict.code, status, providerCode };
   const namedWaitMs = exchange.kind === 'answered' ? parseRetryAfter(exchange, Date.now()) : null;
@@ -122,10 +121,10 @@ function providerCodeOf(facts: ErrorFacts, key: string): string | null {
   return null;
 }
 
-/** Shorter pieces of a key tell nothing, and would forbid words like "stop" and "400" by chance. */
+/** A shorter piece of a key reveals nothing. The check would also drop words like "stop" and "400" by chance. */
 const KEY_PART_LENGTH = 8;
 
-/** A provider's word for something, when it is one short word and no part of it is the key; else null. */
+/** A provider's word, when it is one short word and contains no part of the key. Null otherwise. */
 function toToken(word: string | null, key: string): string | null {
   if (word === null || !/^[A-Za-z0-9_.-]{1,64}$/.test(word)) return null;
   const [lowerWord, lowerKey] = [word.toLowerCase(), key.toLowerCase()];
