@@ -1,11 +1,11 @@
-// Tasks: sent to one agent, shown in the room as a card, answered once until judged.
+// Tasks: each is sent to one agent, shown in the room as a card, and answered by the agent until the verdict.
 //
 //   pending ──claim of the card, or the agent's key──▶ in_progress ──response──▶ done | failed | escalated
 //   a response may be replaced until the sender's verdict (accepted | rejected), which is final
 
 import type { TaskOutcome, TaskPriority } from '../../../workflows/contract';
 import { Prisma, type Task } from '../../generated/client';
-import type { Author, RoomDraft } from './room-draft';
+import type { Author, NewTask, RoomDraft } from './room-draft';
 import { Conflict, InvalidInput, NotAllowed, NotFound } from '../db/errors';
 import { newId } from '../db/ids';
 import { stageAddressed, type StagedMessage } from './messages';
@@ -13,14 +13,12 @@ import { byId, pageOf, type Page, type PageRequest } from '../db/paging';
 import { rosterOf, type RoomForWrite } from './roster';
 import type { Reader, SqlTx } from '../db/transaction';
 
-/** A row as Prisma's model names its columns. */
-const TASK_COLUMNS = Prisma.sql`
-  id, room_id AS "roomId", card_message_id AS "cardMessageId", sender_kind AS "senderKind", sender_id AS "senderId",
-  sender_name AS "senderName", sender_company_id AS "senderCompanyId", recipient_agent_id AS "recipientAgentId", goal,
-  acceptance_criteria AS "acceptanceCriteria", priority, deadline, memory_refs AS "memoryRefs", attachments, state,
-  result, response_message_id AS "responseMessageId", responded_at AS "respondedAt", verdict,
-  verdict_note AS "verdictNote", verdict_at AS "verdictAt", run_id AS "runId", created_at AS "createdAt",
-  redacted_at AS "redactedAt"`;
+/** The columns of a task, under the field names of Prisma's model. */
+const TASK_COLUMNS = Prisma.raw(
+  Object.values(Prisma.TaskScalarFieldEnum)
+    .map((field) => `${field.replaceAll(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)} AS "${field}"`)
+    .join(', '),
+);
 
 export interface TaskToSend {
   readonly sender: Author;
@@ -40,8 +38,8 @@ export interface TaskToSend {
 /**
  * Stages a task and its card, and the wake of its recipient.
  *
- * Only the recipient is woken: a goal that names other agents tells the recipient of them, it does not send them the task.
- * @throws NotFound when nobody on the roster has that slug; InvalidInput when it refers to an entry or file that is not there.
+ * Only the recipient is woken, even if the goal mentions other agents.
+ * @throws NotFound if no agent on the roster has that slug; InvalidInput if a referenced entry or file does not exist.
  */
 export async function stageTask(
   tx: SqlTx,
@@ -56,65 +54,35 @@ export async function stageTask(
   await checkMemoryRefs(tx, room.id, task);
   await checkAttachments(tx, room.id, task);
   const taskId = newId('task');
+  const { to: _to, hop, refersTo, ...fields } = task;
+  const newTask = (cardMessageId: string): NewTask => ({
+    ...fields,
+    id: taskId,
+    cardMessageId,
+    recipientAgentId: recipient.agentId,
+  });
   const staged = stageAddressed(draft, room, {
     kind: 'task_card',
     author: task.sender,
     text: task.goal,
-    hop: task.hop,
+    hop,
     taskId,
     runId: task.runId,
-    refersTo: task.refersTo,
+    refersTo,
     addressed: [recipient],
     event: (cardMessageId) => ({
       type: 'task',
       subjectId: taskId,
-      data: taskResource({
-        id: taskId,
-        roomId: room.id,
-        cardMessageId,
-        senderKind: task.sender.kind,
-        senderId: task.sender.id,
-        senderName: task.sender.name,
-        senderCompanyId: task.sender.companyId,
-        recipientAgentId: recipient.agentId,
-        goal: task.goal,
-        acceptanceCriteria: [...task.acceptanceCriteria],
-        priority: task.priority,
-        deadline: task.deadline,
-        memoryRefs: [...task.memoryRefs],
-        attachments: [...task.attachments],
-        state: 'pending',
-        result: null,
-        responseMessageId: null,
-        respondedAt: null,
-        verdict: null,
-        verdictNote: null,
-        verdictAt: null,
-        runId: task.runId,
-        createdAt: null,
-        redactedAt: null,
-      }),
+      data: taskResource(pendingTask(room.id, newTask(cardMessageId))),
     }),
   });
-  draft.addTask({
-    id: taskId,
-    cardMessageId: staged.messageId,
-    sender: task.sender,
-    recipientAgentId: recipient.agentId,
-    goal: task.goal,
-    acceptanceCriteria: task.acceptanceCriteria,
-    priority: task.priority,
-    deadline: task.deadline,
-    memoryRefs: task.memoryRefs,
-    attachments: task.attachments,
-    runId: task.runId,
-  });
+  draft.addTask(newTask(staged.messageId));
   return { ...staged, taskId };
 }
 
 /**
- * Records the recipient's response and stages the card that tells the sender; the sender is woken if it is an always-on agent.
- * @throws NotFound when there is no such task in this room; NotAllowed when it was sent to somebody else; Conflict after the verdict.
+ * Records the recipient's response and stages the card that shows it. The sender is woken if it is an always-on agent.
+ * @throws NotFound if the room has no such task; NotAllowed if another agent is the recipient; Conflict after the verdict.
  */
 export async function respondToTask(
   tx: SqlTx,
@@ -127,7 +95,7 @@ export async function respondToTask(
     result: string;
     hop: number;
     runId: string | null;
-    /** Not where it has been answered by now, and could be answered anew. */
+    /** Refuse a task that has a response, even though a response may be replaced until the verdict. */
     onlyWhileOpen?: boolean;
   },
 ): Promise<StagedMessage> {
@@ -163,7 +131,7 @@ export async function respondToTask(
 }
 
 /**
- * Records the sender's verdict, which is final and wakes nobody.
+ * Records the sender's verdict, which is final and wakes no agent.
  * @throws NotFound, NotAllowed (not the sender, nor a person of its company), Conflict (no response yet, or judged already).
  */
 export async function judgeTask(
@@ -193,7 +161,7 @@ export async function judgeTask(
   return { taskId: task.id, eventId };
 }
 
-/** Moves those of some tasks that are pending to in_progress and stages the events, once; does nothing to any other task. */
+/** Moves the given tasks from pending to in_progress and stages the events. Other states stay. Idempotent. */
 export async function startTasks(
   tx: SqlTx,
   draft: RoomDraft,
@@ -208,8 +176,34 @@ export async function startTasks(
   }
 }
 
+/** A task before its row is written: `createdAt` is the time of its event, which the feed adds. */
+type TaskRow = Omit<Task, 'createdAt'> & { createdAt: Date | null };
+
+function pendingTask(roomId: string, { sender, ...task }: NewTask): TaskRow {
+  return {
+    ...task,
+    roomId,
+    senderKind: sender.kind,
+    senderId: sender.id,
+    senderName: sender.name,
+    senderCompanyId: sender.companyId,
+    acceptanceCriteria: [...task.acceptanceCriteria],
+    memoryRefs: [...task.memoryRefs],
+    attachments: [...task.attachments],
+    state: 'pending',
+    result: null,
+    responseMessageId: null,
+    respondedAt: null,
+    verdict: null,
+    verdictNote: null,
+    verdictAt: null,
+    createdAt: null,
+    redactedAt: null,
+  };
+}
+
 /** A task as the API and the feed show it. */
-export function taskResource(task: Omit<Task, 'createdAt'> & { createdAt: Date | null }): Record<string, unknown> {
+export function taskResource(task: TaskRow): Record<string, unknown> {
   return {
     id: task.id,
     room: task.roomId,
@@ -263,15 +257,15 @@ export async function loadTask(reader: Reader, roomId: string, taskId: string): 
   return task;
 }
 
-/** Of a task that its recipient has not answered. */
+/** The states of a task without a response. */
 export const OPEN_TASK_STATES = ['pending', 'in_progress'] as const;
 
-/** True while the recipient has not answered. */
+/** True while the task has no response. */
 export function isOpen(task: { state: string }): boolean {
   return OPEN_TASK_STATES.some((state) => state === task.state);
 }
 
-/** Locks those of a room's tasks that are named, in their one order. For who will lock more than one. */
+/** Locks the given tasks of a room, by id. Required before a transaction locks more than one task. */
 export async function lockTasks(tx: SqlTx, roomId: string, taskIds: readonly string[]): Promise<void> {
   await tx.$queryRaw`
     SELECT 1 AS locked FROM tasks WHERE id = ANY(${[...taskIds]}::text[]) AND room_id = ${roomId}
