@@ -34,7 +34,8 @@ test('a roster row has a column for the right to each kind, and each is constrai
     ORDER BY ordinal_position`;
   expect(columns.map(({ name }) => name)).toEqual(STEP_KINDS.map((kind) => `right_${kind}`));
   const constraints = await world.db.$queryRaw<{ name: string }[]>`
-    SELECT conname AS name FROM pg_constraint WHERE conname LIKE 'room_agents_right_%' ORDER BY oid`;
+    SELECT conname AS name FROM pg_constraint
+    WHERE contype = 'c' AND conname LIKE 'room_agents_right_%' ORDER BY oid`;
   expect(constraints.map(({ name }) => name)).toEqual(STEP_KINDS.map((kind) => `room_agents_right_${kind}_is_known`));
 });
 

@@ -314,7 +314,7 @@ describe('over every reply, every right and every point of stopping', () => {
     for (const reply of anyRight)
       for (const memory of anyRight)
         for (const task_update of anyRight)
-          for (const task_send of anyRight) yield { reply, memory, task_update, task_send };
+          for (const task_send of anyRight) yield { ...ALL_GO, reply, memory, task_update, task_send };
   }
 
   /** What a run records that takes its steps in order: `count` of them, the last of which ends as `last`. */

@@ -1,14 +1,20 @@
 // The next move of a run while some of its actions wait for approval, and how the run then ends.
 
 import fc from 'fast-check';
-import { HELD_ACTION_STATES, type StepKind, type HeldActionState, type Rights } from '../../workflows/contract';
+import {
+  HELD_ACTION_STATES,
+  type StepKind,
+  type HeldActionState,
+  type Right,
+  type Rights,
+} from '../../workflows/contract';
 import { createDecisions } from '../../workflows/decisions';
 import { computeEnding, type CloseReason, type StepRecord } from '../../workflows/policy/ending';
 import { nextMove, type HoldRecord } from '../../workflows/policy/next-move';
 import { perStepKind, actionOf, planSteps, stepsToHold } from '../../workflows/policy/steps';
 
 const ALL_GO: Rights = perStepKind(() => 'go');
-const ALL_HELD: Rights = { reply: 'hold', memory: 'hold', task_update: 'hold', task_send: 'hold' };
+const ALL_HELD: Rights = perStepKind(() => 'hold');
 const EVERYTHING: StepKind[] = ['reply', 'memory', 'task_update', 'task_send'];
 const ENDED: CloseReason = { kind: 'ended' };
 
@@ -84,7 +90,8 @@ describe('the next move', () => {
 
   test('whatever is decided in whatever order: nothing acts without its yes, nothing after a reply that was not posted', () => {
     const anyDecision = fc.constantFrom<HeldActionState>('approved', 'declined', 'expired');
-    const anyRights = fc.record({
+    const anyRights = fc.record<Record<StepKind, Right>>({
+      ...perStepKind(() => fc.constantFrom('go', 'hold')),
       reply: fc.constantFrom('go' as const, 'hold' as const),
       memory: fc.constantFrom('go' as const, 'hold' as const, 'refuse' as const),
       task_update: fc.constantFrom('go' as const, 'hold' as const),

@@ -45,6 +45,7 @@ test('a reply declares the kinds in the order of the contract, and no field belo
 
 test('rights have each kind: the presets and the API', () => {
   for (const preset of Object.values(PRESETS)) expect(Object.keys(preset)).toEqual(STEP_KINDS);
+  expect(PRESETS.careful).toEqual({ ...PRESETS.autonomous, task_send: 'hold' });
   expect(Object.keys(shownRights.shape)).toEqual(STEP_KINDS);
   expect(ownRosterEntry.shape.rights).toBe(shownRights);
   const agent = `agent_${'0'.repeat(26)}`;

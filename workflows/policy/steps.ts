@@ -5,6 +5,7 @@ import {
   type ActionOf,
   type DeclaredAction,
   type DeclaredReply,
+  type Right,
   type Rights,
   type StepKind,
 } from '../contract';
@@ -25,6 +26,8 @@ interface StepRule<K extends StepKind> {
   readonly activity: string;
   /** `one`: a reply declares at most one, and the key is the kind. `many`: the key has a number from 1. */
   readonly count: 'one' | 'many';
+  /** The right to this kind in the preset `careful`. */
+  readonly carefulRight: Right;
   /** The actions of this kind that a reply declares, in order. */
   readonly actionsIn: (reply: DeclaredReply) => readonly ActionOf<K>[];
 }
@@ -34,21 +37,25 @@ export const STEP_RULES = {
   reply: {
     activity: 'postReply',
     count: 'one',
+    carefulRight: 'go',
     actionsIn: ({ reply }) => (reply === null ? [] : [{ kind: 'reply', text: reply }]),
   },
   memory: {
     activity: 'writeMemory',
     count: 'one',
+    carefulRight: 'go',
     actionsIn: ({ memory }) => (memory === null ? [] : [{ kind: 'memory', ...memory }]),
   },
   task_update: {
     activity: 'updateTask',
     count: 'many',
+    carefulRight: 'go',
     actionsIn: ({ task_updates }) => task_updates.map((update) => ({ kind: 'task_update', ...update })),
   },
   task_send: {
     activity: 'sendTask',
     count: 'many',
+    carefulRight: 'hold',
     actionsIn: ({ tasks_to_send }) => tasks_to_send.map((send) => ({ kind: 'task_send', ...send })),
   },
 } as const satisfies { readonly [K in StepKind]: StepRule<K> };

@@ -2,8 +2,8 @@
 
 import { STEP_KINDS, type Right, type Rights, type StepKind, type SuppressedReason } from '../../../workflows/contract';
 import { foldName } from '../../../workflows/policy/mentions';
-import { perStepKind } from '../../../workflows/policy/steps';
-import { Prisma, type RoomAgent } from '../../generated/client';
+import { perStepKind, STEP_RULES } from '../../../workflows/policy/steps';
+import { Prisma } from '../../generated/client';
 import { IS_USED_UP } from '../eligibility/budgets';
 import { Conflict, NotFound } from '../db/errors';
 import { KEY_REJECTED, suppressionReason } from '../eligibility/gates';
@@ -34,9 +34,9 @@ export interface RosterAgent {
 
 /** Rights as a company presets them. `careful` is the default. */
 export const PRESETS: Readonly<Record<'supervised' | 'careful' | 'autonomous', Rights>> = {
-  supervised: { reply: 'hold', memory: 'hold', task_update: 'hold', task_send: 'hold' },
-  careful: { reply: 'go', memory: 'go', task_update: 'go', task_send: 'hold' },
-  autonomous: { reply: 'go', memory: 'go', task_update: 'go', task_send: 'go' },
+  supervised: perStepKind(() => 'hold'),
+  careful: perStepKind((kind) => STEP_RULES[kind].carefulRight),
+  autonomous: perStepKind(() => 'go'),
 };
 
 /**
@@ -100,15 +100,16 @@ export function gateOf(room: RoomForWrite, agent: RosterAgent, hop: number): Sup
   });
 }
 
-/** The field of a roster row that holds the right to each kind of step. Its column is `right_<kind>`. */
-const RIGHT_FIELDS = {
-  reply: 'rightReply',
-  memory: 'rightMemory',
-  task_update: 'rightTaskUpdate',
-  task_send: 'rightTaskSend',
-} as const satisfies Record<StepKind, keyof RoomAgent>;
+type PascalCase<S extends string> = S extends `${infer Head}_${infer Tail}`
+  ? `${Capitalize<Head>}${PascalCase<Tail>}`
+  : Capitalize<S>;
+type RightField = `right${PascalCase<StepKind>}`;
+type RightFields = Readonly<Record<RightField, string>>;
 
-type RightFields = Record<(typeof RIGHT_FIELDS)[StepKind], string>;
+/** The field of Prisma's roster row with the right to this kind. Its column is `right_<kind>`. */
+function rightField(kind: StepKind): RightField {
+  return `right${kind.replaceAll(/(?:^|_)(\w)/g, (_, letter: string) => letter.toUpperCase())}` as RightField;
+}
 
 /** The rights in a roster row `ra`, as one JSON object. */
 export const ROSTER_RIGHTS = Prisma.raw(
@@ -126,12 +127,12 @@ export function rightAssignments(rights: Partial<Rights>): Prisma.Sql {
 }
 
 /** The rights in a roster row. */
-export function rightsOf(row: Readonly<RightFields>): Rights {
-  return perStepKind((kind) => row[RIGHT_FIELDS[kind]] as Right);
+export function rightsOf(row: RightFields): Rights {
+  return perStepKind((kind) => row[rightField(kind)] as Right);
 }
 
 function rightFieldsOf(rights: Rights): RightFields {
-  return Object.fromEntries(STEP_KINDS.map((kind) => [RIGHT_FIELDS[kind], rights[kind]])) as RightFields;
+  return Object.fromEntries(STEP_KINDS.map((kind) => [rightField(kind), rights[kind]])) as RightFields;
 }
 
 /**

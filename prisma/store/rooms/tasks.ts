@@ -1,11 +1,11 @@
-// Tasks: sent to one agent, shown in the room as a card, answered once until judged.
+// Tasks: each is sent to one agent, shown in the room as a card, and answered by the agent until the verdict.
 //
 //   pending ──claim of the card, or the agent's key──▶ in_progress ──response──▶ done | failed | escalated
 //   a response may be replaced until the sender's verdict (accepted | rejected), which is final
 
 import type { TaskOutcome, TaskPriority } from '../../../workflows/contract';
 import { Prisma, type Task } from '../../generated/client';
-import type { Author, RoomDraft } from './room-draft';
+import type { Author, NewTask, RoomDraft } from './room-draft';
 import { Conflict, InvalidInput, NotAllowed, NotFound } from '../db/errors';
 import { newId } from '../db/ids';
 import { stageAddressed, type StagedMessage } from './messages';
@@ -14,14 +14,12 @@ import { rosterOf, type RoomForWrite } from './roster';
 import { declareLock, forNoKeyUpdate } from '../db/lock-order';
 import type { Reader, SqlTx } from '../db/transaction';
 
-/** A row as Prisma's model names its columns. */
-const TASK_COLUMNS = Prisma.sql`
-  id, room_id AS "roomId", card_message_id AS "cardMessageId", sender_kind AS "senderKind", sender_id AS "senderId",
-  sender_name AS "senderName", sender_company_id AS "senderCompanyId", recipient_agent_id AS "recipientAgentId", goal,
-  acceptance_criteria AS "acceptanceCriteria", priority, deadline, memory_refs AS "memoryRefs", attachments, state,
-  result, response_message_id AS "responseMessageId", responded_at AS "respondedAt", verdict,
-  verdict_note AS "verdictNote", verdict_at AS "verdictAt", run_id AS "runId", created_at AS "createdAt",
-  redacted_at AS "redactedAt"`;
+/** The columns of a task, under the field names of Prisma's model. */
+const TASK_COLUMNS = Prisma.raw(
+  Object.values(Prisma.TaskScalarFieldEnum)
+    .map((field) => `${field.replaceAll(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)} AS "${field}"`)
+    .join(', '),
+);
 
 export interface TaskToSend {
   readonly sender: Author;
@@ -41,8 +39,8 @@ export interface TaskToSend {
 /**
  * Stages a task and its card, and the wake of its recipient.
  *
- * Only the recipient is woken: a goal that names other agents does not send them the task.
- * @throws NotFound when no agent on the roster has that slug; InvalidInput when it refers to a missing entry or file.
+ * Only the recipient is woken, even if the goal mentions other agents.
+ * @throws NotFound if no agent on the roster has that slug; InvalidInput if a referenced entry or file does not exist.
  */
 export async function stageTask(
   tx: SqlTx,
@@ -57,66 +55,35 @@ export async function stageTask(
   await checkMemoryRefs(tx, room.id, task);
   await checkAttachments(tx, room.id, task);
   const taskId = newId('task');
+  const { to: _to, hop, refersTo, ...fields } = task;
+  const newTask = (cardMessageId: string): NewTask => ({
+    ...fields,
+    id: taskId,
+    cardMessageId,
+    recipientAgentId: recipient.agentId,
+  });
   const staged = stageAddressed(draft, room, {
     kind: 'task_card',
     author: task.sender,
     text: task.goal,
-    hop: task.hop,
+    hop,
     taskId,
     runId: task.runId,
-    refersTo: task.refersTo,
+    refersTo,
     addressed: [recipient],
     event: (cardMessageId) => ({
       type: 'task',
       subjectId: taskId,
-      data: taskResource({
-        id: taskId,
-        roomId: room.id,
-        cardMessageId,
-        senderKind: task.sender.kind,
-        senderId: task.sender.id,
-        senderName: task.sender.name,
-        senderCompanyId: task.sender.companyId,
-        recipientAgentId: recipient.agentId,
-        goal: task.goal,
-        acceptanceCriteria: [...task.acceptanceCriteria],
-        priority: task.priority,
-        deadline: task.deadline,
-        memoryRefs: [...task.memoryRefs],
-        attachments: [...task.attachments],
-        state: 'pending',
-        result: null,
-        responseMessageId: null,
-        respondedAt: null,
-        verdict: null,
-        verdictNote: null,
-        verdictAt: null,
-        runId: task.runId,
-        createdAt: null,
-        redactedAt: null,
-      }),
+      data: taskResource(pendingTask(room.id, newTask(cardMessageId))),
     }),
   });
-  draft.addTask({
-    id: taskId,
-    cardMessageId: staged.messageId,
-    sender: task.sender,
-    recipientAgentId: recipient.agentId,
-    goal: task.goal,
-    acceptanceCriteria: task.acceptanceCriteria,
-    priority: task.priority,
-    deadline: task.deadline,
-    memoryRefs: task.memoryRefs,
-    attachments: task.attachments,
-    runId: task.runId,
-  });
+  draft.addTask(newTask(staged.messageId));
   return { ...staged, taskId };
 }
 
 /**
- * Records the recipient's response and stages its card; the sender is woken if it is an always-on agent.
- * @throws NotFound when there is no such task in this room; NotAllowed when it was sent to another agent; Conflict after the
- * verdict.
+ * Records the recipient's response and stages the card that shows it. The sender is woken if it is an always-on agent.
+ * @throws NotFound if the room has no such task; NotAllowed if another agent is the recipient; Conflict after the verdict.
  */
 export async function respondToTask(
   tx: SqlTx,
@@ -129,7 +96,7 @@ export async function respondToTask(
     result: string;
     hop: number;
     runId: string | null;
-    /** Refuses a task that was answered meanwhile and could be answered again. */
+    /** Refuse a task that has a response, even though a response may be replaced until the verdict. */
     onlyWhileOpen?: boolean;
   },
 ): Promise<StagedMessage> {
@@ -195,7 +162,7 @@ export async function judgeTask(
   return { taskId: task.id, eventId };
 }
 
-/** Moves those of some tasks that are pending to in_progress and stages the events, once; does nothing to any other task. */
+/** Moves the given tasks from pending to in_progress and stages the events. Other states stay. Idempotent. */
 export async function startTasks(
   tx: SqlTx,
   draft: RoomDraft,
@@ -211,8 +178,34 @@ export async function startTasks(
   }
 }
 
+/** A task before its row is written: `createdAt` is the time of its event, which the feed adds. */
+type TaskRow = Omit<Task, 'createdAt'> & { createdAt: Date | null };
+
+function pendingTask(roomId: string, { sender, ...task }: NewTask): TaskRow {
+  return {
+    ...task,
+    roomId,
+    senderKind: sender.kind,
+    senderId: sender.id,
+    senderName: sender.name,
+    senderCompanyId: sender.companyId,
+    acceptanceCriteria: [...task.acceptanceCriteria],
+    memoryRefs: [...task.memoryRefs],
+    attachments: [...task.attachments],
+    state: 'pending',
+    result: null,
+    responseMessageId: null,
+    respondedAt: null,
+    verdict: null,
+    verdictNote: null,
+    verdictAt: null,
+    createdAt: null,
+    redactedAt: null,
+  };
+}
+
 /** A task as the API and the feed show it. */
-export function taskResource(task: Omit<Task, 'createdAt'> & { createdAt: Date | null }): Record<string, unknown> {
+export function taskResource(task: TaskRow): Record<string, unknown> {
   return {
     id: task.id,
     room: task.roomId,
@@ -266,15 +259,15 @@ export async function loadTask(reader: Reader, roomId: string, taskId: string): 
   return task;
 }
 
-/** Of a task that its recipient has not answered. */
+/** The states of a task without a response. */
 export const OPEN_TASK_STATES = ['pending', 'in_progress'] as const;
 
-/** True while the recipient has not answered. */
+/** True while the task has no response. */
 export function isOpen(task: { state: string }): boolean {
   return OPEN_TASK_STATES.some((state) => state === task.state);
 }
 
-/** Locks the named tasks of a room in the order of their ids. For a caller that locks more than one. */
+/** Locks the given tasks of a room, by id. Required before a transaction locks more than one task. */
 export async function lockTasks(tx: SqlTx, roomId: string, taskIds: readonly string[]): Promise<void> {
   await tx.$queryRaw`
     SELECT 1 AS locked FROM tasks WHERE id = ANY(${[...taskIds]}::text[]) AND room_id = ${roomId}
