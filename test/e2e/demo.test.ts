@@ -5,7 +5,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { COMPILED } from '../support/compiled';
 
-const DEMO = join(COMPILED, 'test', 'demo', 'main.js');
+const DEMO = join(COMPILED, 'examples', 'demo', 'main.js');
 
 /** Processes of this machine whose command line or environment names the demo's own temporary folder. */
 function leftBehind(): string[] {

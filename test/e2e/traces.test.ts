@@ -103,7 +103,7 @@ test('without an endpoint no wake carries a trace, and no process loads the SDK 
   await world.post('@scribe untraced');
   const wakes = await world.db.wake.findMany({ orderBy: { id: 'desc' }, take: 1 });
   expect(wakes).toMatchObject([{ traceparent: null }]);
-  const modules = ['worker/process-main.js', 'worker/dispatcher.js', 'api/app.js', 'prisma/store/draft.js'];
+  const modules = ['worker/process-main.js', 'worker/dispatcher.js', 'api/app.js', 'prisma/store/rooms/room-draft.js'];
   const dist = join(WORKER_MAIN, '..', '..');
   const script = `for (const m of ${JSON.stringify(modules)}) require(${JSON.stringify(`${dist}/`)} + m);
     console.log(Object.keys(require.cache).filter((f) => /opentelemetry/.test(f)).join('\\n'))`;
