@@ -14,7 +14,7 @@ import { readApiConfig } from './config';
 import { createApiMetrics } from './metrics';
 import { createStreams, STREAM_SETTINGS } from './middleware/event-streams';
 
-/** Request headers may be this long: a cursor of a company's feed is in the URL and holds a position for each room. */
+/** Most bytes of a request's URL and headers: a cursor of a company's feed holds a position for each room. */
 const HEAD_LIMIT_BYTES = 65_536;
 
 /** How long requests in progress may take to finish after a stop. */

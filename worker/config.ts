@@ -21,7 +21,7 @@ const seconds = (fallback: number, min: number, max: number, tooShort?: string) 
   z.coerce.number().min(min, tooShort).max(max).default(fallback);
 
 const tooShortForModel = (min: number): string =>
-  `at least ${min} seconds, of which 2 are reserved for recording the answer`;
+  `at least ${min} seconds: 2 of them are kept for recording the answer`;
 
 /**
  * About as many runs are active as there are activity slots, and only active runs need a slot in the cache. A parked run

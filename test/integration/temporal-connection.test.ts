@@ -125,7 +125,7 @@ client_key_path = "${join(folder, 'client.key')}"
 
 test('a wrong key, no key and a key that no header can carry are told apart', async () => {
   expect(await refusal({ ...withTls(), TEMPORAL_API_KEY: 'tmprl-canarykey-wrong' })).toMatch(/refused the API key/);
-  expect(await refusal(withTls())).toMatch(/no API key is set \(TEMPORAL_API_KEY/);
+  expect(await refusal(withTls())).toMatch(/requires an API key, and none is set \(TEMPORAL_API_KEY/);
   expect(await refusal({ ...withTls(), TEMPORAL_API_KEY: `${API_KEY}\n` })).toMatch(/no header can carry/);
 });
 
@@ -151,7 +151,11 @@ test.each([
     { TEMPORAL_TLS_SERVER_CA_CERT_PATH: '/nowhere/ca.pem' },
     /ca\.pem.*can't be read/,
   ],
-  ['a client certificate without its key', { TEMPORAL_TLS_CLIENT_CERT_PATH: '/nowhere/client.pem' }, /must be set together/],
+  [
+    'a client certificate without its key',
+    { TEMPORAL_TLS_CLIENT_CERT_PATH: '/nowhere/client.pem' },
+    /must be set together/,
+  ],
 ])('%s is an error of its own', async (_, env, expected) => {
   expect(await refusal({ TEMPORAL_ADDRESS: '127.0.0.1:7233', ...env })).toMatch(expected);
 });
