@@ -18,25 +18,25 @@ import { renderContext } from './context/render';
 import { currentExecution, type ActivityDeps } from './deps';
 import { writeRequest, type ModelAnswer, type ModelEndpoint, type WrittenRequest } from './model/provider';
 
-/** What is left of an attempt's time for recording the answer, and how long after a failure it is tried again. */
+/** The part of an attempt's time for recording the answer, and the wait before a failed recording is tried again. */
 const RECORDING_MS = 2_000;
 const RECORD_AGAIN_MS = 250;
 
-/** How often a model call beats: two beats may be lost before it is believed dead. `heartbeatMs`: when it would be. */
+/** The heartbeat interval of a model call: two heartbeats may be lost before the call counts as dead at `heartbeatMs`. */
 export function heartbeatEveryMs(heartbeatMs: number): number {
   return Math.max(100, heartbeatMs / 3);
 }
 
 /**
- * Waits before requests 2 and 3 where the provider names none. A number of Temporal's own could not say this: its
- * attempts also count those that died with a worker.
+ * Waits before requests 2 and 3 if the provider names none. Temporal's attempt number cannot be used: it also counts
+ * attempts that died with a worker.
  */
 const WAITS_MS: Readonly<Record<number, number>> = { 1: 2_000, 2: 8_000 };
 
 /**
- * Reads the room once per run and asks the model, at most three times in all.
+ * Reads the room once per run and sends at most three model requests.
  *
- * Returns what the history may know. Throws `ModelBusy`, to be tried again after the provider's wait; never content.
+ * Returns no content. Throws `ModelBusy`, which is retried after the provider's wait.
  */
 export function createCallModel(deps: ActivityDeps) {
   const call = async (run: string): Promise<ModelCallResult> => {
@@ -64,25 +64,25 @@ export function createCallModel(deps: ActivityDeps) {
     }
     const answer = await ask(deps, claim, written ?? write(claim), giveUpAt - RECORDING_MS);
     const record = recordOf(answer);
-    // The answer is paid for: while Postgres is away and there is time, it is not thrown away for a second request.
-    const stored = await whilePostgresIsAway(giveUpAt - RECORD_AGAIN_MS, () =>
+    // The answer is paid for: while Postgres is down and time is left, keep trying to store it.
+    const stored = await retryWhilePostgresIsDown(giveUpAt - RECORD_AGAIN_MS, () =>
       endRequest(deps.db, execution, run, claim.number, record, claim.target),
     );
     return stored === null ? conclude(answer, claim) : replied(stored);
   };
   return async ({ run }: { run: string }): Promise<ModelCallResult> => {
-    // A heartbeat carries nothing; it is how a cancellation reaches this attempt, and how a dead worker is noticed.
+    // The heartbeat has no payload: it delivers a cancellation to this attempt and detects a dead worker.
     const attempt = Context.current();
-    const heart = setInterval(() => attempt.heartbeat(), heartbeatEveryMs(deps.timeouts.heartbeatMs));
+    const heartbeat = setInterval(() => attempt.heartbeat(), heartbeatEveryMs(deps.timeouts.heartbeatMs));
     try {
       return await call(run);
     } finally {
-      clearInterval(heart);
+      clearInterval(heartbeat);
     }
   };
 }
 
-async function whilePostgresIsAway<T>(until: number, work: () => Promise<T>): Promise<T> {
+async function retryWhilePostgresIsDown<T>(until: number, work: () => Promise<T>): Promise<T> {
   for (;;) {
     try {
       return await work();
@@ -104,7 +104,7 @@ function conclude(answer: ModelAnswer, claim: RequestToSend): ModelCallResult {
       });
     }
     case 'aborted':
-      // Only a cancellation ends the call. A worker that stops, or an operator who pauses, hands it on to another attempt.
+      // Only a cancellation ends the call. After a worker stop or an operator's pause, another attempt continues.
       if (Context.current().cancellationDetails?.cancelRequested) throw new CancelledFailure('the run was cancelled');
       throw ApplicationFailure.create({ type: FAILURE.transient, message: 'the attempt was interrupted' });
     case 'busy':
@@ -115,7 +115,7 @@ function conclude(answer: ModelAnswer, claim: RequestToSend): ModelCallResult {
   }
 }
 
-/** The request as it would be sent, or null where there is no model or no key to send it with. Sends nothing. */
+/** The request to send, or null without a model or a key. Sends nothing. */
 function write({ target, context }: RequestToSend): WrittenRequest | null {
   const endpoint = endpointOf(target);
   return endpoint && writeRequest(endpoint, context);
@@ -125,14 +125,14 @@ function endpointOf({ protocol, baseUrl, model, ownerSupplied }: ModelTarget): M
   return protocol === null || baseUrl === null || model === null ? null : { protocol, baseUrl, model, ownerSupplied };
 }
 
-// Everything that the key passes through is in this function and in the provider's folder.
+// The plain key is used only in this function and in activities/model.
 async function ask(
   deps: ActivityDeps,
   { target }: RequestToSend,
   written: WrittenRequest | null,
   answerBy: number,
 ): Promise<ModelAnswer> {
-  // No fault of the key's, which other agents may share.
+  // Not `key_rejected`: other agents may share the key.
   if (target.model === null) return { kind: 'refused', code: 'unknown_model', status: null, providerCode: null };
   const { keyId, baseUrl, sealedSecret } = target;
   if (written === null || keyId === null || baseUrl === null || sealedSecret === null) {
@@ -154,8 +154,8 @@ async function ask(
 }
 
 /**
- * Milliseconds that Temporal gives this attempt, whichever of its two limits comes first. Both time stamps are the
- * server's, so a worker whose clock is off still sends its request.
+ * Milliseconds that Temporal gives this attempt, by the earlier of its two limits. Both time stamps are the server's, so
+ * a wrong worker clock does no harm.
  */
 function timeLeft(): number {
   const info = Context.current().info;

@@ -1,10 +1,10 @@
-// First of all: the claim.
+// The claim: the first activity of a run.
 
 import { claimMessage as claim } from '../prisma/store/runs/claims';
 import type { AgentRunInput, ClaimResult } from '../workflows/contract';
 import { currentExecution, type ActivityDeps } from './deps';
 
-/** Claims the message that woke the agent, once and for good. May run any number of times; is granted to one execution. */
+/** Claims the message that woke the agent. May run any number of times; the claim is granted to one execution only. */
 export function createClaimMessage({ db, timeouts, onClaim }: ActivityDeps) {
   return async (input: AgentRunInput): Promise<ClaimResult> => {
     const wake = { agentId: input.agent, messageId: input.message };

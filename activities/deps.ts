@@ -1,4 +1,4 @@
-// What activities work with. Built once by the worker's main; fakes need no module magic.
+// The dependencies of activities. Built once by the worker's main; tests pass fakes.
 
 import { activityInfo } from '@temporalio/activity';
 import type { SecretBox } from '../workflows/policy/secret-box';
@@ -13,18 +13,18 @@ export interface ActivityDeps {
   readonly secretBox: SecretBox;
   readonly requestReply: typeof requestReply;
   readonly timeouts: RunTimeouts;
-  /** How long somebody has to decide a held action. */
+  /** The time in which a held action can be decided. */
   readonly holdExpiryMs: number;
   /** `host:port` of model servers inside our network that the operator allows owners to name. */
   readonly allowedModelHosts: readonly string[];
-  /** Most tokens of what a run is shown. */
+  /** The token limit of the rendered context. */
   readonly contextTokens: number;
   readonly logFailure: FailureLog;
-  /** Told of every claim that was granted, with the ids that a history does not hold. */
+  /** Called for each granted claim, with the ids that a history does not hold. */
   readonly onClaim?: (ids: Readonly<Record<'run' | 'wake' | 'room' | 'agent' | 'message', string>>) => void;
 }
 
-/** The execution that this activity attempt belongs to. After a reset its run id is a new one, and the fence sees it. */
+/** The execution of this activity attempt. A reset gives it a new run id, which the fence detects. */
 export function currentExecution(): Execution {
   const { workflowExecution } = activityInfo();
   if (!workflowExecution) throw new Error('this activity runs outside a workflow');

@@ -1,14 +1,14 @@
-// The one translation of errors to Temporal failures. What comes out is written into a history: no content, no secrets.
+// The only translation of errors to Temporal failures. A history stores the result: no content, no secrets.
 
 import { ApplicationFailure, CancelledFailure, CompleteAsyncError } from '@temporalio/activity';
 import { Fenced, Transient } from '../prisma/store/db/errors';
 import { sqlStateOf } from '../prisma/store/db/sql-errors';
 import { FAILURE } from '../workflows/contract';
 
-/** Writes what the history may not hold to the worker's log. */
+/** Writes the details that a history must not hold to the worker's log. */
 export type FailureLog = (failure: { activity: string; run: string | undefined; error: unknown }) => void;
 
-/** Wraps an activity so that only failures made for a history leave it. */
+/** Wraps an activity so that it throws only failures made for a history. */
 export function translateFailures<Args extends unknown[], Result>(
   activity: string,
   work: (...args: Args) => Promise<Result>,
@@ -20,7 +20,7 @@ export function translateFailures<Args extends unknown[], Result>(
     } catch (error) {
       const [input] = args as unknown as [{ run?: string }?];
       const failure = toFailure(activity, error, (what) => log({ ...what, run: input?.run }));
-      // A stack says where this machine keeps its code, in every history that meets it; ours say all in their message.
+      // A stack would write this machine's paths into the history; the message is enough.
       if (failure instanceof ApplicationFailure) failure.stack = '';
       throw failure;
     }

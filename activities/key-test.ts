@@ -1,5 +1,5 @@
-// The test of a model key: one tiny request through the same door as a run's. No activity: no run hangs on it, and the
-// worker's key tester calls it.
+// The test of a model key: one tiny request through the same provider code as a run's. Not an activity: the worker's key
+// tester calls it.
 
 import { SecretBoxError } from '../workflows/policy/secret-box';
 import type { KeyTestResult, TakenKeyTest } from '../prisma/store/model-keys/key-tests';
@@ -7,7 +7,7 @@ import { modelKeyBinding } from '../prisma/store/model-keys/model-keys';
 import type { ActivityDeps } from './deps';
 import { writeRequest, type ModelAnswer, type ModelPrompt } from './model/provider';
 
-/** A person waits for the verdict, and a provider needs seconds for one word. */
+/** A person waits for the result, and a provider needs only seconds for one word. */
 const ANSWER_MS = 30_000;
 
 const PROMPT: ModelPrompt = { system: 'This is a test of the connection.', user: 'Answer with the word "ok".' };
@@ -15,8 +15,8 @@ const PROMPT: ModelPrompt = { system: 'This is a test of the connection.', user:
 export type KeyTestDeps = Pick<ActivityDeps, 'secretBox' | 'requestReply' | 'allowedModelHosts'>;
 
 /**
- * Sends one request with the key and says what it proves of it, or null when our own signal ended it. The request names no
- * limit of its own, so that what it meets is what a run would meet.
+ * Sends one request with the key and returns the result, or null if `signal` ended it. The request sets no limit of its
+ * own, so that its result is the one that a run would get.
  */
 export async function testModelKey(
   deps: KeyTestDeps,
@@ -42,7 +42,7 @@ export async function testModelKey(
   return verdictOf(answer);
 }
 
-/** Whatever the model said, it said it to this key: a reply that can't be used is a key that can. */
+/** Any reply proves that the key works, even an unusable reply. */
 function verdictOf(answer: ModelAnswer): KeyTestResult | null {
   switch (answer.kind) {
     case 'reply':

@@ -1,15 +1,15 @@
-// A run's time limit, less the time in which it is parked. By the workflow's clock, which replays.
+// The time limit of a run, which does not count parked time. It uses the workflow's clock, which replays.
 
 export interface ActiveTime {
-  /** What is left of the limit, at least a millisecond: an activity needs a time-out above 0. */
+  /** The rest of the limit, at least 1 ms: an activity needs a timeout above 0. */
   leftMs(): number;
   isOver(): boolean;
-  /** From here on nothing counts, until `goOn`. */
+  /** Stops the count until `resume`. */
   park(): void;
-  goOn(): void;
+  resume(): void;
 }
 
-/** Counts from now. No timer: the time-outs of the activities carry the limit. */
+/** Counts from now. There is no timer: the timeouts of the activities enforce the limit. */
 export function startActiveTime(limitMs: number, now: () => number = Date.now): ActiveTime {
   let endsAt = now() + limitMs;
   let parkedAt: number | null = null;
@@ -20,7 +20,7 @@ export function startActiveTime(limitMs: number, now: () => number = Date.now): 
     park() {
       parkedAt ??= now();
     },
-    goOn() {
+    resume() {
       if (parkedAt === null) return;
       endsAt += now() - parkedAt;
       parkedAt = null;

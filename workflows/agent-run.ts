@@ -1,9 +1,9 @@
-// One wake carried out: claim, call the model, decide, act step by step, close. Decides only; every effect is an activity.
+// The workflow of one wake: claim, call the model, execute the declared steps, close. Only decides; every effect is an activity.
 //
 //   claimMessage ─▶ callModel ─▶ postReply ─▶ writeMemory ─▶ updateTask… ─▶ sendTask…    the last one closes the run
-//        │              │ └─ something needs a yes ─▶ openHeldActions ─▶ parked ⇄ the step whose yes came
+//        │              │ └─ a step needs approval ─▶ openHeldActions ─▶ parked ⇄ each approved step
 //        │              └── no reply, cancelled, timed out, declined, a step that failed ──▶ closeRun
-//        └── refused, or closed already ──▶ ends having done nothing
+//        └── refused, or closed already ──▶ ends without an effect
 
 import { defineSearchAttributeKey, HandlerUnfinishedPolicy } from '@temporalio/common';
 import {
@@ -34,7 +34,7 @@ import { DECISION_SIGNAL, RECHECK_SIGNAL, STATE_QUERY, type DecisionNotice, type
 import type { CloseReason, StepRecord } from './policy/ending';
 import { nextMove, type Move } from './policy/next-move';
 import { planSteps, STEP_RULES } from './policy/steps';
-import { actingStep, claimMessage, closeRun, findEnding, holding, modelCall } from './proxies';
+import { claimMessage, closeRun, findEnding, holdActions, modelCall, stepActivities } from './proxies';
 import { RUN_ENDING, RUN_STATE } from './search-attributes';
 
 const decisionSignal = defineSignal<[DecisionNotice]>(DECISION_SIGNAL);
@@ -48,7 +48,7 @@ const PARKED = [{ key: runState, value: 'parked' }];
 
 type Granted = Extract<ClaimResult, { status: 'granted' }>;
 
-/** Carries out one wake. Started once per (agent, message); any other execution is refused by the claim or the fence. */
+/** Runs one wake. Started once per (agent, message); the claim or the fence refuses any other execution. */
 export async function agentRun(input: AgentRunInput): Promise<AgentRunResult> {
   let progress: RunProgress = { run: null, at: 'claiming' };
   const enter = (at: string, run: string | null = progress.run): void => {
@@ -57,10 +57,10 @@ export async function agentRun(input: AgentRunInput): Promise<AgentRunResult> {
   };
   setHandler(stateQuery, () => progress);
   const decisions = createDecisions();
-  setHandler(decisionSignal, (notice) => decisions.hear(notice));
+  setHandler(decisionSignal, (notice) => decisions.record(notice));
   enter('claiming');
 
-  // Outside cancellation: a run cancelled before its claim claims, and then closes as cancelled.
+  // Not cancellable: a run that is cancelled before its claim claims, then closes as cancelled.
   const claim = await CancellationScope.nonCancellable(() => claimMessage(input));
   switch (claim.status) {
     case 'refused':
@@ -101,27 +101,26 @@ export async function agentRun(input: AgentRunInput): Promise<AgentRunResult> {
 }
 
 /**
- * Looks whenever it is told to whether this run has ended elsewhere, and then cancels `work`: whatever is under way ends.
+ * On each recheck signal, reads whether the run is closed or owned by another execution, and cancels `work` if so.
  *
- * It only looks: an open run of this execution goes on. Signals that come while it looks are answered by one more look, so
- * that any number of them costs a history no more than themselves.
+ * Signals that arrive during a read cause one more read in total, so a burst of signals adds little to the history.
  */
 function cancelWhenClosed(run: string, work: CancellationScope): void {
-  let looking = false;
-  let lookAgain = false;
+  let reading = false;
+  let readAgain = false;
   setHandler(
     recheckSignal,
     async () => {
-      lookAgain = true;
-      if (looking) return;
-      looking = true;
-      while (lookAgain) {
-        lookAgain = false;
-        const look = CancellationScope.nonCancellable(() => findEnding({ run }));
-        const ending = await look.catch((error: unknown) => (isFenced(error, 'not_mine') ? 'fenced' : null));
+      readAgain = true;
+      if (reading) return;
+      reading = true;
+      while (readAgain) {
+        readAgain = false;
+        const read = CancellationScope.nonCancellable(() => findEnding({ run }));
+        const ending = await read.catch((error: unknown) => (isFenced(error, 'not_mine') ? 'fenced' : null));
         if (ending !== null) work.cancel();
       }
-      looking = false;
+      reading = false;
     },
     { unfinishedPolicy: HandlerUnfinishedPolicy.ABANDON },
   );
@@ -136,9 +135,9 @@ interface Work {
 }
 
 /**
- * Returns the run's ending if a step closed it, undefined when there was nothing (more) to do.
+ * Executes the steps of the reply. Returns the run's ending if a step closed the run, else undefined.
  *
- * `onStep` is told which step is under way, and undefined when none is.
+ * Calls `onStep` with the key of each step that starts, and with undefined when the run parks.
  */
 async function executeSteps(work: Work, onStep: (step: string | undefined) => void): Promise<Ending | undefined> {
   const { claim, call, time, decisions, enter } = work;
@@ -146,7 +145,7 @@ async function executeSteps(work: Work, onStep: (step: string | undefined) => vo
   const steps = planSteps(call.declared);
   const done: StepRecord[] = [];
   if (call.holds === true) enter('opening holds');
-  const opened = call.holds === true ? await holding(claim.t, time.leftMs()).openHeldActions({ run }) : [];
+  const opened = call.holds === true ? await holdActions(claim.t, time.leftMs()).openHeldActions({ run }) : [];
   const next = (): Move => nextMove(steps, call.rights, done, decisions.applyTo(opened));
   for (;;) {
     const move = next();
@@ -161,10 +160,10 @@ async function executeSteps(work: Work, onStep: (step: string | undefined) => vo
         const { key } = move.step;
         onStep(key);
         enter(key);
-        const activities = actingStep(claim.onCrash, claim.t, time.leftMs(), key);
+        const activities = stepActivities(claim.onCrash, claim.t, time.leftMs(), key);
         const outcome = await activities[STEP_RULES[move.step.kind].activity]({ run, step: key });
         if (outcome.ending !== undefined) return outcome.ending;
-        // It met no yes, whatever the workflow was told, and wrote nothing.
+        // The ledger holds no approval, whatever the signal was, and the step wrote nothing.
         if (isUnapproved(outcome.state)) decisions.correct(key, outcome.state);
         else done.push({ key, state: outcome.state, code: null });
       }
@@ -176,7 +175,7 @@ function isUnapproved(state: StepResult['state']): state is 'held' | 'declined' 
   return state === 'held' || state === 'declined' || state === 'expired';
 }
 
-/** Waits until somebody decides, and holds nothing while it does: no timer, no activity, no worker. */
+/** Waits for a decision. A parked run uses no timer, no activity and no worker. */
 async function park({ time, enter }: Work, isOver: () => boolean): Promise<void> {
   enter('parked: waiting for a decision');
   upsertSearchAttributes(PARKED);
@@ -184,7 +183,7 @@ async function park({ time, enter }: Work, isOver: () => boolean): Promise<void>
   try {
     await condition(isOver);
   } finally {
-    time.goOn();
+    time.resume();
   }
   upsertSearchAttributes(OPEN);
 }
@@ -218,7 +217,7 @@ function reasonOf(error: unknown, step: string | undefined, pastDeadline: boolea
       return { kind: 'failed', code: cause.type === FAILURE.transient ? 'outcome_unknown' : 'internal', ...at };
     }
   }
-  // A bug in a decision: nothing more is done, and the run still gets its ending.
+  // A bug in a decision: no further step is executed, and the run still gets its ending.
   return { kind: 'failed', code: 'internal', ...at };
 }
 

@@ -1,4 +1,4 @@
-// What a run is made of: ids, the queue, closed sets, inputs and results. Read by every other folder.
+// The contract of a run: ids, the queue, closed sets, inputs and results. Every other folder reads it.
 // No runtime import: this file is bundled into the workflow sandbox.
 
 export const TASK_QUEUE = 'durable-room';
@@ -19,7 +19,7 @@ export type Right = (typeof RIGHTS)[number];
 export type Rights = Readonly<Record<StepKind, Right>>;
 
 export const ON_CRASH = ['stop', 'resume'] as const;
-/** `stop`: an acting step gets one attempt. `resume`: it is retried under its step key. Both never act twice. */
+/** `stop`: a step gets one attempt. `resume`: it is retried under its step key. Neither acts twice. */
 export type OnCrash = (typeof ON_CRASH)[number];
 
 export const WAKE_STATES = ['pending', 'delivered', 'claimed', 'suppressed'] as const;
@@ -59,10 +59,10 @@ export type StepState = (typeof STEP_STATES)[number];
 /**
  * States of a held action.
  *
- *   held ──yes──▶ approved ──its step──▶ executed | superseded | failed
- *     ├──no──▶ declined
- *     ├──its time is over──▶ expired
- *     └──the run ended otherwise──▶ superseded
+ *   held ──approve──▶ approved ──its step──▶ executed | superseded | failed
+ *     ├──decline──▶ declined
+ *     ├──its time ends──▶ expired
+ *     └──the run ends first──▶ superseded
  */
 export const HELD_ACTION_STATES = [
   'held',
@@ -75,11 +75,11 @@ export const HELD_ACTION_STATES = [
 ] as const;
 export type HeldActionState = (typeof HELD_ACTION_STATES)[number];
 
-/** What a person can say to a held action. */
+/** A person's decision about a held action. */
 export const DECISIONS = ['approve', 'decline'] as const;
 export type Decision = (typeof DECISIONS)[number];
 
-/** Why a workflow is signalled: an action of its run was decided, or it is to look again whether its run is still open. */
+/** Why a workflow is signalled: a held action was decided, or the run may have been closed elsewhere. */
 export const RUN_SIGNAL_KINDS = ['decision', 'recheck'] as const;
 export type RunSignalKind = (typeof RUN_SIGNAL_KINDS)[number];
 
@@ -103,7 +103,7 @@ export const DECLARED_TASKS_LIMIT = 20;
 export const WAKES_PER_MESSAGE_LIMIT = 10;
 /** Most model requests in the life of a run, whatever crashes. */
 export const MODEL_REQUESTS_LIMIT = 3;
-/** The longest wait that a provider may name and a run will wait out; a longer one ends the run `busy`. */
+/** The longest wait named by a provider that a run accepts; a longer one ends the run as `busy`. */
 export const NAMED_WAIT_LIMIT_MS = 20_000;
 
 export interface DeclaredMemory {
@@ -114,7 +114,7 @@ export interface DeclaredMemory {
 }
 
 export interface DeclaredTaskUpdate {
-  /** Id of an open task sent to the agent of this run. Checked when the step acts; models invent ids. */
+  /** Id of an open task sent to the agent of this run. Checked when the step executes: models invent ids. */
   readonly task: string;
   readonly state: TaskOutcome;
   readonly result: string;
@@ -132,7 +132,7 @@ export interface DeclaredTaskSend {
 
 /** What a model's reply declares. Content: it stays in Postgres and never enters a history. */
 export interface DeclaredReply {
-  /** The text to post, or null when the model chose to say nothing. */
+  /** The text to post, or null for no message. */
   readonly reply: string | null;
   readonly memory: DeclaredMemory | null;
   readonly task_updates: readonly DeclaredTaskUpdate[];
@@ -152,7 +152,7 @@ export type ActionOf<K extends StepKind> = { readonly [Kind in K]: { readonly ki
 /** One action of a reply, as a hold freezes it and a step executes it. */
 export type DeclaredAction = ActionOf<StepKind>;
 
-/** Why a provider's answer means that asking again may help. */
+/** Provider failures after which another request may succeed. */
 export const RETRY_CODES = [
   'rate_limit',
   'overloaded',
@@ -164,7 +164,7 @@ export const RETRY_CODES = [
 ] as const;
 export type RetryCode = (typeof RETRY_CODES)[number];
 
-/** Why a provider's answer can't be changed by asking again. */
+/** Provider failures that another request would repeat. */
 export const REFUSAL_CODES = [
   'quota',
   'spending_limit',
@@ -180,7 +180,7 @@ export const REFUSAL_CODES = [
 ] as const;
 export type RefusalCode = (typeof REFUSAL_CODES)[number];
 
-/** Why a reply that did arrive can't be used. */
+/** Why a received reply is unusable. */
 export const REPLY_FAILURE_CODES = ['reply_invalid', 'reply_too_long', 'reply_truncated', 'reply_empty'] as const;
 export type ReplyFailureCode = (typeof REPLY_FAILURE_CODES)[number];
 
@@ -193,12 +193,12 @@ export interface AgentRunInput {
 /** Result of `agentRun`, as an engineer reads it in the history. */
 export type AgentRunResult =
   | { readonly result: 'ended'; readonly run: string; readonly ending: Ending }
-  /** There is no delivered wake to claim; nothing was read and nothing was done. */
+  /** There is no delivered wake to claim. Nothing was read or changed. */
   | { readonly result: 'refused'; readonly why: string }
-  /** Another execution owns the run that this one met, at its claim or later; counted on that run. */
+  /** Another execution owns the run. Counted on that run. */
   | { readonly result: 'fenced'; readonly why: string; readonly run: string };
 
-/** How long things may take, as the worker that granted the claim was configured. Recorded with the claim. */
+/** Time limits from the configuration of the worker that granted the claim. Recorded with the claim. */
 export interface RunTimeouts {
   /** From the claim to the ending. */
   readonly limitMs: number;
@@ -206,7 +206,7 @@ export interface RunTimeouts {
   readonly stepMs: number;
   /** One attempt of the model call, its request included. */
   readonly modelMs: number;
-  /** How long a silent model call is believed to be alive. */
+  /** A model call without a heartbeat for this long counts as dead. */
   readonly heartbeatMs: number;
 }
 
@@ -215,22 +215,22 @@ export type ClaimResult =
   | { readonly status: 'closed'; readonly run: string; readonly ending: Ending }
   | { readonly status: 'refused'; readonly why: string; readonly run?: string };
 
-/** What the workflow learns of a model call: kinds and rights, hashes and counts, never content. */
+/** The result of a model call in the history: kinds, rights and a hash, never content. */
 export type ModelCallResult =
   | {
       readonly status: 'reply';
       readonly sha256: string;
       readonly declared: readonly StepKind[];
       readonly rights: Rights;
-      /** Something declared needs a yes: the holds are to be opened. Absent from histories older than held actions. */
+      /** A declared step needs approval, so the holds must be opened. Absent from histories older than held actions. */
       readonly holds?: true;
     }
-  /** No reply came, and none will: the ledger says why. */
+  /** No reply came, and none will. The ledger has the reason. */
   | { readonly status: 'settled' }
   | { readonly status: 'closed'; readonly ending: Ending };
 
 export interface StepResult {
-  /** `held`: nothing was done, because nobody has said yes to it. */
+  /** `held`: the step did nothing, because it is not approved. */
   readonly state: StepState | 'held';
   /** The run's ending, when this step was its last. */
   readonly ending?: Ending;
@@ -238,12 +238,12 @@ export interface StepResult {
 
 /** Types of the failures that activities throw. */
 export const FAILURE = {
-  /** Nobody acts: another execution owns the run, or the run is closed. Not retryable. */
+  /** No effect: another execution owns the run, or the run is closed. Not retryable. */
   fenced: 'Fenced',
   /** Postgres did not answer; the outcome may be unknown. Retryable. */
   transient: 'Transient',
   /** The provider may answer another request. Retryable, after the wait that it named. */
   modelBusy: 'ModelBusy',
-  /** A bug of ours. Not retryable: the same would happen again. */
+  /** A bug in this code. Not retryable: it would happen again. */
   bug: 'Bug',
 } as const;

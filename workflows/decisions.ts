@@ -1,33 +1,37 @@
-// What a workflow was told of decisions. Said at any time, before the holds are open too, and any number of times.
+// The decisions that a workflow received. A notice may come before the holds are open, and more than once.
 
 import type { DecisionNotice } from './messages';
 import type { HoldRecord } from './policy/next-move';
 
 export interface Decisions {
-  hear(notice: DecisionNotice): void;
-  /** A step looked for its yes and found another state. */
+  /** Only the first notice of a step counts. */
+  record(notice: DecisionNotice): void;
+  /** The step was executed without approval and found this state in the ledger, which replaces the notice. */
   correct(step: string, state: HoldRecord['state']): void;
-  /** These holds as they stand by what was heard: in the order in which it was, the others behind. */
+  /** The holds with their decisions: decided holds first, in the order of their notices. */
   applyTo(opened: readonly HoldRecord[]): HoldRecord[];
 }
 
-/** Of one run. Decisions are final, so the first word about a step stands, unless the step itself found otherwise. */
+/** The decisions of one run. Decisions are final, so the first notice counts unless the step corrects it. */
 export function createDecisions(): Decisions {
-  const heard = new Map<string, HoldRecord['state']>();
+  const received = new Map<string, HoldRecord['state']>();
   return {
-    hear({ step, state }) {
-      if (!heard.has(step)) heard.set(step, state);
+    record({ step, state }) {
+      if (!received.has(step)) received.set(step, state);
     },
     correct(step, state) {
-      if (state === 'held') heard.delete(step);
-      else heard.set(step, state);
+      if (state === 'held') received.delete(step);
+      else received.set(step, state);
     },
     applyTo(opened) {
-      const places = new Map([...heard.keys()].map((step, place) => [step, place]));
-      const placeOf = ({ key }: HoldRecord): number => places.get(key) ?? places.size;
+      const ranks = new Map([...received.keys()].map((step, rank) => [step, rank]));
+      const rankOf = ({ key }: HoldRecord): number => ranks.get(key) ?? ranks.size;
       return opened
-        .map((hold) => ({ key: hold.key, state: hold.state === 'held' ? (heard.get(hold.key) ?? 'held') : hold.state }))
-        .sort((a, b) => placeOf(a) - placeOf(b));
+        .map((hold) => ({
+          key: hold.key,
+          state: hold.state === 'held' ? (received.get(hold.key) ?? 'held') : hold.state,
+        }))
+        .sort((a, b) => rankOf(a) - rankOf(b));
     },
   };
 }

@@ -1,19 +1,19 @@
-// What can be said to a running workflow.
+// The signals and the query of a running workflow.
 
-/** Look again: the run was closed elsewhere, or belongs to another execution. The workflow meets the fence and ends. */
+/** The run may be closed, or owned by another execution. The workflow checks through the fence and ends if so. */
 export const RECHECK_SIGNAL = 'recheck';
 
-/** An action of the run was decided, or its time is over: `DecisionNotice`. Said again, it changes nothing. */
+/** A held action was decided or expired: `DecisionNotice`. A repeated signal changes nothing. */
 export const DECISION_SIGNAL = 'decision';
 
-/** What the workflow is told of a decision. Only a hint to go on: the step itself looks whether there is a yes. */
+/** A decision, as a hint to continue. The step itself checks the approval in the ledger. */
 export interface DecisionNotice {
   /** The step's key in the ledger. */
   readonly step: string;
   readonly state: 'approved' | 'declined' | 'expired';
 }
 
-/** Where the run stands: `RunProgress`. */
+/** The progress of the run: `RunProgress`. */
 export const STATE_QUERY = 'state';
 
 export interface RunProgress {

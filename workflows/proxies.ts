@@ -7,14 +7,14 @@ import type { StepActivity } from './policy/steps';
 
 type Claim = Pick<Activities, 'claimMessage'>;
 type Close = Pick<Activities, 'closeRun'>;
-type Look = Pick<Activities, 'findEnding'>;
+type Find = Pick<Activities, 'findEnding'>;
 type Model = Pick<Activities, 'callModel'>;
 type Hold = Pick<Activities, 'openHeldActions'>;
 type Steps = Pick<Activities, StepActivity>;
 
 /**
- * Claiming is one short transaction. 10 s is longer than Postgres's own timeouts, so that an attempt that is given up has
- * been given up by Postgres too. Retried until Postgres answers: it acts on nothing, and the claim decides by itself.
+ * Each is one short transaction. 10 s is longer than Postgres's own timeouts, so Postgres gives up before the attempt does.
+ * Retried until Postgres answers: both are idempotent and change nothing in the room.
  */
 const UNTIL_POSTGRES_ANSWERS: ActivityOptions = {
   startToCloseTimeout: '10s',
@@ -23,20 +23,20 @@ const UNTIL_POSTGRES_ANSWERS: ActivityOptions = {
 
 export const { claimMessage } = proxyActivities<Claim>({ ...UNTIL_POSTGRES_ANSWERS, summary: 'claim' });
 
-/** `closeRun` is outside the run's time limit: a run always gets its ending. */
+/** `closeRun` does not count against the run's time limit: every run gets its ending. */
 export const { closeRun } = proxyActivities<Close>({ ...UNTIL_POSTGRES_ANSWERS, summary: 'close' });
 
-export const { findEnding } = proxyActivities<Look>({ ...UNTIL_POSTGRES_ANSWERS, summary: 'look again' });
+export const { findEnding } = proxyActivities<Find>({ ...UNTIL_POSTGRES_ANSWERS, summary: 'look again' });
 
 /**
- * A cancelled run goes on to its ending at once, whatever its attempt is doing: the fence decides which of the two was
- * first. Said here because the SDK's documentation names another default than the one it has.
+ * A cancelled run closes at once and does not wait for its attempt: the fence decides which of the two was first.
+ * Set explicitly because the SDK's documentation names a default that differs from its code.
  */
 const cancellationType = 'TRY_CANCEL';
 
 /**
- * The model call within what is left of the time limit. Attempts are bounded by that limit, requests by Postgres, so no
- * number stands here. 2 s, then 8 s: the waits when a provider names none, and when an attempt died with its worker.
+ * The model call, within the rest of the time limit. That limit bounds the attempts and Postgres bounds the requests, so
+ * there is no maximum here. 2 s, then 8 s: the waits if a provider names none, or if an attempt died with its worker.
  */
 export function modelCall(timeouts: RunTimeouts, leftMs: number): Model {
   return proxyActivities<Model>({
@@ -50,10 +50,10 @@ export function modelCall(timeouts: RunTimeouts, leftMs: number): Model {
 }
 
 /**
- * Opening the holds, within what is left of the time limit. Retried under both policies until Postgres answers: it is keyed,
- * and changes nothing in the room.
+ * Opening the holds, within the rest of the time limit. Retried under both crash policies until Postgres answers: it is
+ * idempotent and changes nothing in the room.
  */
-export function holding(timeouts: RunTimeouts, leftMs: number): Hold {
+export function holdActions(timeouts: RunTimeouts, leftMs: number): Hold {
   return proxyActivities<Hold>({
     startToCloseTimeout: timeouts.stepMs,
     scheduleToCloseTimeout: leftMs,
@@ -64,12 +64,12 @@ export function holding(timeouts: RunTimeouts, leftMs: number): Hold {
 }
 
 /**
- * One acting step within what is left of the time limit.
+ * The activities of steps, within the rest of the time limit.
  *
- * `stop`: one attempt, ever. `resume`: retried under its step key, which is what keeps it from acting twice; every second
- * at first, because what it waits for is a worker or Postgres coming back.
+ * `stop`: one attempt. `resume`: retried under the step key, which prevents a second effect. The first retries come every
+ * second, because a worker or Postgres is usually back soon.
  */
-export function actingStep(onCrash: OnCrash, timeouts: RunTimeouts, leftMs: number, summary: string): Steps {
+export function stepActivities(onCrash: OnCrash, timeouts: RunTimeouts, leftMs: number, summary: string): Steps {
   return proxyActivities<Steps>({
     startToCloseTimeout: timeouts.stepMs,
     scheduleToCloseTimeout: leftMs,

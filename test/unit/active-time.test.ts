@@ -12,13 +12,13 @@ test('what is parked does not count, however often', () => {
   now += 1_000_000;
   expect(time.leftMs()).toBe(200);
   expect(time.isOver()).toBe(false);
-  time.goOn();
+  time.resume();
   now += 150;
   time.park();
   time.park();
   now += 5;
-  time.goOn();
-  time.goOn();
+  time.resume();
+  time.resume();
   expect(time.leftMs()).toBe(50);
   now += 50;
   expect(time.isOver()).toBe(true);
@@ -32,7 +32,7 @@ test('a limit reached before parking stays reached', () => {
   time.park();
   now = 1_000;
   expect(time.isOver()).toBe(true);
-  time.goOn();
+  time.resume();
   expect(time.isOver()).toBe(true);
 });
 
@@ -46,7 +46,7 @@ test('over any life, what counts is exactly the time outside of parking', () => 
       for (const { parked, ms } of stretches) {
         if (parked) time.park();
         now += ms;
-        if (parked) time.goOn();
+        if (parked) time.resume();
         else active += ms;
       }
       expect(time.isOver()).toBe(active >= limitMs);

@@ -88,7 +88,7 @@ describe('the next move', () => {
     expect(keys({ ...ALL_HELD, reply: 'refuse' }, ['memory'])).toEqual(['memory']);
   });
 
-  test('whatever is decided in whatever order: nothing acts without its yes, nothing after a reply that was not posted', () => {
+  test('for all decisions in any order: no held step acts without approval, and no step acts if the reply was not posted', () => {
     const anyDecision = fc.constantFrom<HeldActionState>('approved', 'declined', 'expired');
     const anyRights = fc.record<Record<StepKind, Right>>({
       ...perStepKind(() => fc.constantFrom('go', 'hold')),
@@ -122,7 +122,7 @@ describe('the next move', () => {
             } else {
               const step = toDecide.shift();
               if (!step) throw new Error('it waits, and all is decided');
-              decisions.hear({ step: step.key, state: answers[steps.indexOf(step)] as 'approved' });
+              decisions.record({ step: step.key, state: answers[steps.indexOf(step)] as 'approved' });
             }
           }
           const holds = decisions.applyTo(opened);
@@ -238,9 +238,9 @@ describe('how a run ends that held something', () => {
 describe('what a workflow hears', () => {
   test('the first word about a step stands, in the order in which words came', () => {
     const decisions = createDecisions();
-    decisions.hear({ step: 'task_send:1', state: 'approved' });
-    decisions.hear({ step: 'task_send:1', state: 'declined' });
-    decisions.hear({ step: 'memory', state: 'declined' });
+    decisions.record({ step: 'task_send:1', state: 'approved' });
+    decisions.record({ step: 'task_send:1', state: 'declined' });
+    decisions.record({ step: 'memory', state: 'declined' });
     expect(decisions.applyTo(held({ reply: 'held', memory: 'held', 'task_send:1': 'held' }))).toEqual(
       held({ 'task_send:1': 'approved', memory: 'declined', reply: 'held' }),
     );
@@ -248,7 +248,7 @@ describe('what a workflow hears', () => {
 
   test('what its holds were when they were opened wins over a word, and a step that found no yes takes it back', () => {
     const decisions = createDecisions();
-    decisions.hear({ step: 'reply', state: 'approved' });
+    decisions.record({ step: 'reply', state: 'approved' });
     expect(decisions.applyTo(held({ reply: 'expired' }))).toEqual(held({ reply: 'expired' }));
     decisions.correct('reply', 'held');
     expect(decisions.applyTo(held({ reply: 'held' }))).toEqual(held({ reply: 'held' }));

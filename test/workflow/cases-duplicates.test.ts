@@ -91,9 +91,9 @@ describe('every activity says how often it is tried', () => {
     const always = take();
     proxies.modelCall(T, 1_000);
     const modelOptions = take();
-    proxies.actingStep('stop', T, 1_000, 'a step');
+    proxies.stepActivities('stop', T, 1_000, 'a step');
     const stop = take();
-    proxies.actingStep('resume', T, 1_000, 'a step');
+    proxies.stepActivities('resume', T, 1_000, 'a step');
     return { always, model: modelOptions, stop, resume: take() };
   }
 

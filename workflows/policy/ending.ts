@@ -1,7 +1,7 @@
-// How a run ended, computed from its records and the reason of whoever closes it. Pure.
+// The ending of a run, computed from its records and the closer's reason. Pure.
 //
 //   a closer's `lost`, `cancelled`, `timed_out` win over everything
-//   no stored reply      → what the last model request says: refused · failed · busy, else the closer's failure
+//   no stored reply      → by the last model request: refused · failed · busy, else the closer's failure
 //   the reply not posted → not_allowed (rights, or a re-check) · declined · expired · failed (nothing was done)
 //   the reply posted     → replied · partial (a later step failed or was not reached)
 //   the reply was null   → silent · partial · failed, in the same way
@@ -10,7 +10,7 @@ import { MODEL_REQUESTS_LIMIT, type Ending, type Rights, type StepState } from '
 import type { HoldRecord, StepRecord } from './records';
 import type { Step } from './steps';
 
-/** Why somebody closes a run. `ended`: there is nothing more to do. */
+/** Why a run is closed. `ended`: no step is left. */
 export type CloseReason =
   | { readonly kind: 'ended' }
   | { readonly kind: 'lost' }
@@ -27,17 +27,17 @@ export interface RequestRecord {
   readonly code: string | null;
 }
 
-/** What Postgres holds about a run at the moment of closing. */
+/** The records of a run at the moment of closing. */
 export interface RunRecords {
   /** Steps of the stored reply, or null when no reply was stored. */
   readonly steps: readonly Step[] | null;
   /** Rights stored with the reply. */
   readonly rights: Rights | null;
   readonly done: readonly StepRecord[];
-  /** The run's held actions, as they were decided so far. */
+  /** The run's held actions, with their decisions so far. */
   readonly holds: readonly HoldRecord[];
   readonly requests: readonly RequestRecord[];
-  /** Most requests this run could send. */
+  /** The limit of model requests of this run. */
   readonly requestsLimit?: number;
 }
 
@@ -48,7 +48,7 @@ export interface ComputedEnding {
   readonly missing: readonly (StepRecord & { readonly step: Step })[];
 }
 
-/** The ending of a run, and the state of every declared step that has none. */
+/** The ending of a run, and a state for every declared step without a row. */
 export function computeEnding(records: RunRecords, reason: CloseReason): ComputedEnding {
   const missing = missingSteps(records, reason);
   const states = [...records.done, ...missing];
@@ -56,7 +56,7 @@ export function computeEnding(records: RunRecords, reason: CloseReason): Compute
   return { ending, code, missing };
 }
 
-/** Why a step is superseded that still waited for its yes, or for being carried out, when the run ended. */
+/** The code of a step that was superseded because the run ended before its approval or its execution. */
 const RUN_ENDED = 'run_ended';
 
 type Verdict = { ending: Ending; code: string | null };
@@ -109,7 +109,7 @@ function fromSteps(states: readonly StepRecord[], reason: CloseReason): Verdict 
     case 'expired':
       return { ending: reply.state, code: null };
     case 'superseded':
-      // Still waiting for its yes when something broke.
+      // A failure ended the run before the reply was approved.
       if (code !== null && reply.code === RUN_ENDED) return { ending: 'failed', code };
       return { ending: 'not_allowed', code: reply.code };
     case 'refused':
@@ -136,7 +136,7 @@ function missingSteps(records: RunRecords, reason: CloseReason): ComputedEnding[
   const ended = new Map(records.done.map((record) => [record.key, record]));
   const holds = new Map(records.holds.map((hold) => [hold.key, hold]));
   const reply = ended.get('reply');
-  // What follows a reply that somebody would have had to allow, or that did not come about, has no leg to stand on.
+  // If the reply was not posted, every later step is superseded.
   const replyRefused = steps.some((step) => step.kind === 'reply') && rights.reply !== 'go' && reply === undefined;
   const replyStopped = replyRefused || (reply !== undefined && reply.state !== 'done');
   return steps
@@ -165,7 +165,7 @@ function missingState(step: Step, rights: Rights, hold: HoldRecord | undefined, 
   }
   switch (hold?.state) {
     case undefined:
-      // A run that went all its way without asking: its workflow is older than held actions.
+      // The run never opened its holds: its workflow is older than held actions.
       return reason.kind === 'ended'
         ? { state: 'refused', code: 'needs_approval' }
         : { state: 'not_reached', code: null };

@@ -1,8 +1,8 @@
-// What a run does next, from what its reply declared, what was done and what was decided. Pure: the workflow asks it what
-// to do, and the store asks it whether a run waits for a yes or has nothing left.
+// The next move of a run, from the declared steps, the executed steps and the decisions. Pure: the workflow uses it to act,
+// and the store to know whether a run waits for approval or is complete.
 //
-//   the reply first: go → at once · hold → when its yes comes, and until then nothing · not posted → nothing more
-//   then the steps that go, as declared; then each held step when its yes comes; then it is over
+//   the reply first: go → at once · hold → after approval, and no other step before it · not posted → close
+//   then the steps with right `go`, as declared; then each held step after its approval; then close
 
 import type { Rights } from '../contract';
 import type { HoldRecord, StepRecord } from './records';
@@ -12,13 +12,13 @@ export type { HoldRecord } from './records';
 
 export type Move =
   | { readonly kind: 'act'; readonly step: Step }
-  /** Nothing to do until somebody decides. */
+  /** No step can act before a decision. */
   | { readonly kind: 'wait' }
   | { readonly kind: 'close' };
 
 /**
- * The next move of an open run. `holds` in the order in which their decisions came; a step whose right is `hold` and that
- * has none is not done.
+ * The next move of an open run. `holds` are in the order of their decisions; a step with right `hold` but without a held
+ * action is not executed.
  */
 export function nextMove(
   steps: readonly Step[],

@@ -1,7 +1,7 @@
-// Redaction: what was written is erased everywhere it was kept, and that it was written stays: id, seq, author, time, claims.
+// Redaction: erases a subject's content from every table; the id, seq, author, time and claims stay.
 //
-// Every membership of the room is taken against sharing first. So no run reads the room, and none acts in it, while this is
-// under way: none can carry the content out of a snapshot from before.
+// The transaction first locks every membership of the room exclusively. So no run reads the room or acts in it meanwhile,
+// and none can copy the content from an older snapshot.
 
 import type { DeclaredReply, StepKind } from '../../../workflows/contract';
 import { declaredKinds, planSteps } from '../../../workflows/policy/steps';
@@ -18,23 +18,23 @@ export interface Redaction {
   readonly subject: string;
   readonly kind: 'message' | 'task' | 'response' | 'memory' | 'file';
   readonly redactedAt: Date;
-  /** It had been erased before. */
+  /** The subject was redacted before. */
   readonly before: boolean;
 }
 
 interface Target extends Omit<Redaction, 'redactedAt' | 'before'> {
   readonly companyId: string;
   readonly redactedAt: Date | null;
-  /** The task behind it, for a task and a response. */
+  /** The task, for a task and a response. */
   readonly taskId: string | null;
-  /** The run that wrote it. */
+  /** The run that wrote the subject. */
   readonly runId: string | null;
 }
 
 /**
- * Erases a message, task, task response, memory entry or file of the author's own company. A card is redacted with what it is the
- * card of. Done before: the same answer, and nothing is written.
- * @throws NotFound when the room, or it, is not to be seen; NotAllowed when another company wrote it
+ * Erases a message, task, task response, memory entry or file of the author's own company. A card and its task or response
+ * are redacted together. A repeated redaction returns the same answer and writes nothing.
+ * @throws NotFound if the author cannot see the room or the subject; NotAllowed if another company wrote the subject
  */
 export async function redact(tx: Tx, roomId: string, author: Author, subjectId: string): Promise<Redaction> {
   const members = await tx.$queryRaw<{ companyId: string; leftAt: Date | null }[]>`
@@ -104,7 +104,7 @@ async function erase(tx: Tx, target: Target, at: Date): Promise<void> {
     }
     case 'file':
       await eraseFile(tx, subject, at);
-      // As its upload was answered, for whoever sends that again.
+      // The stored answer of the upload, which a repeated request would return.
       await tx.$executeRaw`
         UPDATE stored_answers SET body = (body::jsonb || '{"name": "", "sha256": ""}')::json WHERE subject_id = ${subject}`;
       return eraseFromEvents(tx, Prisma.sql`subject_id = ${subject}`, { name: '', sha256: '', redacted_at: stamp });
@@ -134,8 +134,8 @@ async function eraseFromEvents(tx: Tx, events: Prisma.Sql, erased: Record<string
   await tx.$executeRaw`UPDATE room_events SET data = data || ${JSON.stringify(erased)}::jsonb WHERE ${events}`;
 }
 
-// What runs hold of it: the context of those still open, which the next request then reads anew, and the stored reply of the
-// run that wrote it, with the action as it was held.
+// Erases the subject from runs: the rendered context of open runs, which the next request renders again, and the stored
+// reply and held action of the run that wrote the subject.
 async function eraseFromRuns(tx: Tx, roomId: string, target: Target): Promise<void> {
   await tx.$executeRaw`
     UPDATE runs SET context = NULL,
@@ -153,7 +153,7 @@ async function eraseFromRuns(tx: Tx, roomId: string, target: Target): Promise<vo
   );
   const erased = steps.reduce((left, { kind, index }) => ERASED_PARTS[kind].erase(left, index), reply);
   await tx.$executeRaw`UPDATE runs SET reply = ${JSON.stringify(erased)}::jsonb WHERE id = ${target.runId}`;
-  // With the answers that showed it: a decision told again is answered from the action's row.
+  // Also the stored answers that showed the action: a repeated decision is answered from the action's row.
   await tx.$executeRaw`
     WITH held AS (
       UPDATE held_actions SET action = NULL

@@ -1,5 +1,4 @@
-// An agent's place in a room, as its company makes and changes it and as members read it. What writers and wakes need of
-// the roster is `roster.ts`'.
+// Roster entries, as a company adds and changes them and as members read them. Writers and wakes use roster.ts.
 
 import type { Rights } from '../../../workflows/contract';
 import type { Agent, RoomAgent } from '../../generated/client';
@@ -15,8 +14,8 @@ export type RosterEntry = RoomAgent & { agent: Agent };
 
 /**
  * Puts an agent of the author's company on a room's roster and shows it to the room.
- * @throws NotFound when the company is no member; InvalidInput when it has no such agent; Conflict when the agent is on
- * the roster, or what it is called is taken there
+ * @throws NotFound when the company is no member; InvalidInput if it has no such agent; Conflict if the agent is on
+ * the roster, or its slug or name is taken there
  */
 export async function addRosterEntry(
   tx: Tx,
@@ -29,8 +28,8 @@ export async function addRosterEntry(
   const agent = await lockAgent(tx, author.companyId, agentId).catch((error: unknown) => {
     throw error instanceof NotFound ? new InvalidInput('no such agent', '/agent') : error;
   });
-  const place = await tx.roomAgent.findUnique({ where: { roomId_agentId: { roomId, agentId } } });
-  if (place !== null && place.removedAt === null) throw new Conflict('the agent is already on the roster');
+  const existing = await tx.roomAgent.findUnique({ where: { roomId_agentId: { roomId, agentId } } });
+  if (existing !== null && existing.removedAt === null) throw new Conflict('the agent is on the roster');
   await addToRoster(tx, room, agent, rights);
   // Prisma would have written this process's clock.
   await tx.$executeRaw`
@@ -44,7 +43,7 @@ export async function addRosterEntry(
 }
 
 /**
- * Changes what one of the company's agents may do in a room. Runs that have their reply keep the stricter of the two.
+ * Changes the rights of one of the company's agents in a room. For runs with a stored reply, the stricter right applies.
  * @throws NotFound when the company is no member or the agent is not on the roster; NotAllowed when it is another's agent
  */
 export async function updateRosterEntry(

@@ -1,4 +1,4 @@
-// Who is in a room: its member companies and the agents on its roster.
+// The members of a room: companies, and the agents on its roster.
 
 import { STEP_KINDS, type Right, type Rights, type StepKind, type SuppressedReason } from '../../../workflows/contract';
 import { foldName } from '../../../workflows/policy/mentions';
@@ -10,7 +10,7 @@ import { KEY_REJECTED, suppressionReason } from '../eligibility/gates';
 import { declareLock, forShare } from '../db/lock-order';
 import type { SqlTx, Tx } from '../db/transaction';
 
-/** A room as a writer finds it, its company's membership locked so that leaving waits for the write. */
+/** A room whose membership row a writer has locked, so that leaving waits for the write. */
 export interface RoomForWrite {
   readonly id: string;
   readonly hopLimit: number;
@@ -19,7 +19,7 @@ export interface RoomForWrite {
   readonly closed: boolean;
 }
 
-/** An agent on a roster, with what its gates need to know. */
+/** An agent on a roster, with the facts that its gates need. */
 export interface RosterAgent {
   readonly agentId: string;
   readonly slug: string;
@@ -47,7 +47,7 @@ export async function lockRoomForWrite(tx: SqlTx, roomId: string, companyId: str
   const members = await tx.$queryRaw<unknown[]>`
     SELECT 1 AS locked FROM room_members
     WHERE room_id = ${roomId} AND company_id = ${companyId} AND left_at IS NULL ${forShare(tx, 'membership')}`;
-  // A statement of its own: one that had to wait for the lock would read the room as it was before the wait.
+  // A second statement: a single one that waited for the lock would read the room as it was before the wait.
   const [room] = await tx.$queryRaw<RoomForWrite[]>`
     SELECT id, hop_limit AS "hopLimit", run_allowance AS "runAllowance", paused_at IS NOT NULL AS paused,
            closed_at IS NOT NULL AS closed
@@ -59,7 +59,7 @@ export async function lockRoomForWrite(tx: SqlTx, roomId: string, companyId: str
 
 const rosters = new WeakMap<RoomForWrite, Promise<readonly RosterAgent[]>>();
 
-/** The roster of a room that this transaction writes to, read once for all that it writes there. */
+/** The roster of a room that this transaction writes to, read once per transaction. */
 export function rosterOf(tx: SqlTx, room: RoomForWrite): Promise<readonly RosterAgent[]> {
   const known = rosters.get(room);
   if (known !== undefined) return known;

@@ -1,10 +1,10 @@
-// The fence. Every activity after the claim passes it; every acting step is one transaction inside it.
+// The fence. Every activity after the claim passes it; every step is one transaction inside it.
 //
-//   lock membership and roster, then the run's row where the Temporal run id is mine   no row → Fenced: not_mine
-//   has this step a row already → return what it recorded, also when the run is closed
-//   is the run closed → Fenced: closed
-//   does it need a yes that it has not → nothing
-//   re-check → superseded · effect · step row · close, if nothing is left · room events and wakes last · commit
+//   lock membership and roster, then the run's row if this execution owns the run   no row → Fenced: not_mine
+//   the step has a row → return its record, even if the run is closed
+//   the run is closed → Fenced: closed
+//   the step is held and not approved → no effect
+//   re-check → superseded · effect · step row · close, if no step is left · room events and wakes last · commit
 
 import type { ActionOf, Ending, Rights, StepKind, StepState } from '../../../workflows/contract';
 import type { CloseReason, StepRecord } from '../../../workflows/policy/ending';
@@ -22,16 +22,16 @@ import { inStatement } from '../db/sql-errors';
 import { forNoKeyUpdate, forShare } from '../db/lock-order';
 import { write, type PipelineTx, type SqlTx } from '../db/transaction';
 
-/** What stands around a run now: its room, its agent, and whether it may still act there. */
+/** The present context of a run: its room, its agent, and whether the agent may still act there. */
 export interface RunContext {
   readonly room: RoomForWrite;
   readonly author: Author;
   readonly rights: Rights;
-  /** Why the agent may not act here any more, or null. */
+  /** Why the agent may no longer act here, or null. */
   readonly gone: 'not_a_member' | 'room_closed' | null;
 }
 
-/** What a step's effect came to. Anything but `done` wrote nothing. */
+/** The result of a step's effect. Any state but `done` wrote nothing. */
 export type Effect =
   | { readonly state: 'done'; readonly effectId: string }
   | { readonly state: 'superseded' | 'refused' | 'failed'; readonly code: string };
@@ -51,7 +51,7 @@ export interface StepContext<K extends StepKind> {
 export type StepEffect<K extends StepKind = StepKind> = (context: StepContext<K>) => Promise<Effect>;
 
 export interface StepOutcome {
-  /** `held`: it did nothing, because there is no yes to it. */
+  /** `held`: the step did nothing, because it is not approved. */
   readonly state: StepState | 'held';
   readonly code: string | null;
   /** The run's ending, when this step was its last. */
@@ -59,11 +59,11 @@ export interface StepOutcome {
 }
 
 /**
- * Does one step of a run, at most once for all time, and closes the run when nothing is left to do.
+ * Executes one step of a run at most once, and closes the run if no step is left. A recorded step returns its record.
  *
- * `effect` may run again: after a deadlock and, until `giveUpAt` (epoch ms), after
- * whatever else is known not to have committed. A step done before returns its record.
- * @throws Fenced when another execution owns the run or the run is closed; Transient when the outcome is unknown.
+ * `effect` may run again: after a deadlock and, until `giveUpAt` (epoch ms), after any other failure that is known not to
+ * have committed.
+ * @throws Fenced if another execution owns the run or the run is closed; Transient if the outcome is unknown.
  */
 export async function executeStepOnce(
   db: Database,
@@ -74,9 +74,9 @@ export async function executeStepOnce(
   giveUpAt = 0,
 ): Promise<StepOutcome> {
   const act = async (tx: PipelineTx): Promise<StepOutcome | 'not_mine'> => {
-    const own = await lockOwnedRun(tx, execution, runId);
-    if (!own) return 'not_mine';
-    const { run, runContext, done, holds } = own;
+    const owned = await lockOwnedRun(tx, execution, runId);
+    if (!owned) return 'not_mine';
+    const { run, runContext, done, holds } = owned;
     const recorded = done.find((record) => record.key === stepKey);
     if (recorded) return { state: recorded.state, code: recorded.code, ending: run.ending };
     if (run.state === 'closed') throw new Fenced('closed');
@@ -91,17 +91,17 @@ export async function executeStepOnce(
     const draft = new RoomDraft(run.roomId);
     const action = hold ? await loadFrozen(tx, run.id, stepKey) : actionOf(reply, step);
     const superseded = recheck(step, steps, done, runContext, hold) ?? (action === null ? 'not_as_frozen' : undefined);
-    const came: Effect =
+    const result: Effect =
       superseded !== undefined || action === null
         ? { state: 'superseded', code: superseded ?? 'not_as_frozen' }
         : await effect({ tx, draft, run, runContext, action, wasHeld: hold !== undefined });
     const record = {
       key: stepKey,
-      state: came.state,
-      code: came.state === 'done' ? null : came.code,
-      effectId: came.state === 'done' ? came.effectId : null,
+      state: result.state,
+      code: result.state === 'done' ? null : result.code,
+      effectId: result.state === 'done' ? result.effectId : null,
     };
-    if (hold) await settleApproved(tx, run.id, stepKey, HELD_ACTION_AFTER[came.state]);
+    if (hold) await settleApproved(tx, run.id, stepKey, HELD_ACTION_AFTER[result.state]);
     const left = holds.filter((each) => each !== hold);
     const move = nextMove(steps, rights, [...done, record], left);
     let ending: Ending | null = null;
@@ -131,7 +131,7 @@ const HELD_ACTION_AFTER: Readonly<Record<Effect['state'], 'executed' | 'supersed
   failed: 'failed',
 };
 
-/** What a step without its yes says: it was told of one that is not there. */
+/** The outcome of a step that was executed without approval. */
 function unapprovedState(hold: HoldRecord): 'held' | 'declined' | 'expired' {
   switch (hold.state) {
     case 'held':
@@ -147,7 +147,7 @@ function unapprovedState(hold: HoldRecord): 'held' | 'declined' | 'expired' {
 }
 
 /**
- * Closes a run for the execution that owns it and returns its ending; on a closed run, the ending it has.
+ * Closes a run for the execution that owns it and returns its ending, or returns the ending of a closed run.
  * @throws Fenced `not_mine`
  */
 export async function closeRun(
@@ -171,7 +171,7 @@ export async function closeRun(
 }
 
 /**
- * The ending of this execution's run, or null while it is open. Only looks: a stranger is counted where it would act.
+ * The ending of this execution's run, or null while it is open. Does not count a fenced execution.
  * @throws Fenced `not_mine`
  */
 export async function findEnding(db: Database, execution: Execution, runId: string): Promise<Ending | null> {
@@ -180,7 +180,7 @@ export async function findEnding(db: Database, execution: Execution, runId: stri
   return run.ending;
 }
 
-/** Ends an open run that no execution will end. Returns false when it was closed already. */
+/** Closes an open run that no execution will close. Returns false if it was closed already. */
 export async function closeAsLost(db: Database, runId: string): Promise<boolean> {
   return db.sqlTransaction(async (tx) => {
     const run = await loadLockedRun(tx, runId);
@@ -192,7 +192,7 @@ export async function closeAsLost(db: Database, runId: string): Promise<boolean>
   });
 }
 
-/** Counts an execution on the run that it met and does not own. @throws Fenced `not_mine`, always */
+/** Counts a fenced execution on the run that it does not own. @throws Fenced `not_mine`, always */
 export async function refuseOtherExecution(db: Database, runId: string): Promise<never> {
   await inStatement(db.$executeRaw`UPDATE runs SET fenced_count = fenced_count + 1 WHERE id = ${runId}`);
   throw new Fenced('not_mine');
@@ -203,19 +203,18 @@ export const GONE = Prisma.sql`
   CASE WHEN r.closed_at IS NOT NULL THEN 'room_closed'
        WHEN m.left_at IS NOT NULL OR ra.removed_at IS NOT NULL THEN 'not_a_member' END AS gone`;
 
-/** A run that this execution owns, locked with the membership and roster rows it acts under, and what stands around it. */
+/** A run that this execution owns, locked with its membership and roster rows, and its context. */
 export interface OwnedRun {
   readonly run: LockedRun;
   readonly runContext: RunContext;
   readonly done: readonly RecordedStep[];
-  /** Those decided first before the others. */
+  /** In the order of their decisions; undecided last. */
   readonly holds: readonly HoldRecord[];
 }
 
 /**
- * Takes every lock that an activity of a run takes, in the one order: membership, roster, and the run if this execution owns
- * it. What is to be read under them is read by a statement sent behind this one: a single one that had to wait for a lock
- * would read the rest as it was before the wait.
+ * Takes the locks of a run's activity in their order: membership, roster, and the run if this execution owns it. Reads
+ * need a second statement: a single one that waited for a lock would read the other rows as they were before the wait.
  */
 export async function lockMembershipAndRun(tx: SqlTx, execution: Execution, runId: string): Promise<void> {
   await write(tx)`
@@ -227,7 +226,7 @@ export async function lockMembershipAndRun(tx: SqlTx, execution: Execution, runI
     ${forShare(tx, { membership: 'm', roster: 'ra' })} ${forNoKeyUpdate(tx, { run: 'runs' })}`;
 }
 
-/** Locks membership, roster and the run if this execution owns it, and reads what stands around it; undefined otherwise. */
+/** Locks membership, roster and the run if this execution owns it, and reads its context; undefined otherwise. */
 export async function lockOwnedRun(tx: SqlTx, execution: Execution, runId: string): Promise<OwnedRun | undefined> {
   await lockMembershipAndRun(tx, execution, runId);
   const [row] = await tx.$queryRaw<OwnedRunRow[]>`
@@ -278,7 +277,7 @@ interface OwnedRunRow extends LockedRun {
   readonly holds: readonly HoldRecord[];
 }
 
-// What was decided when the reply came is checked again where it takes effect: nothing may have become stricter.
+// The rights stored with the reply are checked again before the effect: a stricter right supersedes the step.
 function recheck(
   step: Step,
   steps: readonly Step[],
@@ -288,7 +287,7 @@ function recheck(
 ): string | undefined {
   if (runContext.gone !== null) return runContext.gone;
   const kind: StepKind = step.kind;
-  // A yes stands for as long as the right would still ask for one.
+  // An approval counts while the right is `hold` or `go`.
   const right = runContext.rights[kind];
   if (right === 'refuse' || (right === 'hold' && hold === undefined)) return 'right_revoked';
   const declaresReply = steps.some((planned) => planned.kind === 'reply');

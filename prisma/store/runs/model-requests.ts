@@ -1,4 +1,4 @@
-// Model requests: claimed before they are sent, so that nothing can send a fourth; and the reply, stored once.
+// Model requests: claimed before they are sent, so that no fourth request is sent; and the reply, stored once.
 //
 //   in_flight → answered (a reply) · retry · busy · refused · failed (a reply that can't be used) · aborted · unknown
 
@@ -50,7 +50,7 @@ export type RequestClaim =
       readonly context: RenderedContext;
     }
   | ({ readonly kind: 'reply' } & StoredReply)
-  /** What was recorded can't be changed by another request, or none is left. */
+  /** Another request cannot change the result, or no request is left. */
   | { readonly kind: 'settled' }
   /** The agent is no longer in the room: the run was closed. */
   | { readonly kind: 'closed'; readonly ending: Ending };
@@ -72,8 +72,8 @@ export interface RequestResult {
 /**
  * Claims the right to send one model request through the fence, and stores the context that all requests of the run send.
  *
- * An earlier request that nobody answered reads `unknown` from here on, and counts. `meanwhile` is told of the request that
- * may be sent once this has resolved to it, so that it can be made ready while the claim commits; it must not throw.
+ * An earlier request without an answer becomes `unknown`, and counts. `meanwhile` receives the request while the claim
+ * commits, to prepare it; the request may be sent only after this function returns it. `meanwhile` must not throw.
  * @throws Fenced, Transient
  */
 export async function claimRequest(
@@ -132,8 +132,8 @@ export async function claimRequest(
 /**
  * Records how a request ended and, with the first reply, the reply and the agent's rights at this moment.
  *
- * Returns the reply that the run has now, whoever stored it, or null. One statement. A refusal marks the key it was sent
- * with (`sentWith`) in that version, whichever the agent has by now.
+ * Returns the reply that the run has now, or null. One statement. A rejected key is marked in the version that the request
+ * was sent with (`sentWith`), even if the agent has another key by now.
  * @throws Fenced, Transient
  */
 export async function endRequest(
@@ -182,7 +182,7 @@ export async function endRequest(
   return storedOrFenced(db, execution, runId);
 }
 
-// Nothing was updated: the run is closed, or another execution's. A reply stored before it closed is still its reply.
+// No row was updated: the run is closed, or owned by another execution. A reply stored before the close still counts.
 async function storedOrFenced(db: Database, execution: Execution, runId: string): Promise<StoredReply> {
   const run = await db.sqlTransaction((tx) => lockOwnedRunRow(tx, execution, runId));
   if (!run) return refuseOtherExecution(db, runId);
@@ -195,9 +195,9 @@ interface Asking {
   readonly gone: RunContext['gone'];
   readonly target: ModelTarget;
   readonly last: LastRequest | null;
-  /** What the requests of the run send, once the first has stored it. */
+  /** The rendered context that all requests of the run send, once the first has stored it. */
   readonly context: RenderedContext | null;
-  /** The room as it stands, for that first request. */
+  /** The present room, for the first request. */
   readonly view: NewestOfRoom | null;
 }
 

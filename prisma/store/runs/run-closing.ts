@@ -18,10 +18,9 @@ export interface RecordedStep extends StepRecord {
 /**
  * Closes a run and stages its `run_ended` event, and returns its ending.
  *
- * Computed from what Postgres holds, plus the closer's reason; never from what a workflow believes. Erases the rendered
- * context, marks requests that nobody answered, supersedes every action that still waits, and settles what the run's wake
- * reserved of budgets. `last` is the step that the caller has just done: its row is written here, in the same statement,
- * beside those of the steps that had none.
+ * Computed from the rows in Postgres and the closer's reason, never from the workflow's state. Erases the rendered context,
+ * ends unanswered requests, supersedes undecided and unexecuted held actions, and settles the budget that the wake reserved.
+ * `last` is the step that the caller just executed: its row is written in the same statement as the missing steps.
  */
 export async function closeLockedRun(
   tx: SqlTx,

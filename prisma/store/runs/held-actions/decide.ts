@@ -1,5 +1,5 @@
-// A held action is decided: by a person of the agent's own company, or by time. Written with its outbox row, under the
-// locks of membership, run and action in that order; a dispatcher tells the workflow.
+// The decision of a held action: by a person of the agent's own company, or by expiry. Written with its outbox row, under
+// the locks of membership, run and action in that order; a dispatcher signals the workflow.
 
 import type { Decision, DeclaredReply, HeldActionState, Rights } from '../../../../workflows/contract';
 import { nextMove, type HoldRecord } from '../../../../workflows/policy/next-move';
@@ -38,9 +38,9 @@ interface HeldFacts {
 }
 
 /**
- * Records a person's decision about exactly this action; false when the same one was recorded before.
+ * Records a person's decision about exactly this action; false if the same decision was recorded before.
  *
- * In the caller's transaction. Expiry is judged by Postgres' clock, whether or not the reconciler has seen it.
+ * In the caller's transaction. Expiry is by Postgres' clock, even if the reconciler has not recorded it yet.
  * @throws NotFound to every other company; Conflict for another hash, after the opposite decision, or when the run ended;
  * Gone after its time
  */
@@ -62,21 +62,21 @@ export async function decideHeldAction(
     throw new Conflict(`the action is ${state}`, state);
   }
   const state = decision === 'approve' ? 'approved' : 'declined';
-  // Once more by the clock, in the same statement: nothing is decided at or after the moment at which it expires.
+  // The statement checks expiry again: no decision is recorded at or after `expires_at`.
   const decided = await tx.$executeRaw`
     UPDATE held_actions SET state = ${state}, decision = ${decision}, decided_by = ${by.keyId},
                             decided_by_name = ${by.name}, decided_at = clock_ms(), changed_at = clock_ms()
     WHERE id = ${held.id} AND state = 'held' AND expires_at > clock_ms()`;
   if (decided === 0) throw new Gone('the action is expired', 'expired');
   notifyAfterCommit(tx, held.companyId);
-  await passOn(tx, held, state);
+  await notifyRun(tx, held, state);
   return true;
 }
 
 /**
- * Ends up to `limit` held actions whose time is over, each in a transaction of its own, and returns how many.
+ * Expires up to `limit` held actions whose time is over, each in its own transaction, and returns how many.
  *
- * Those whose run is closed are superseded instead: whoever closed it did not know of held actions.
+ * If the run is closed, the action is superseded instead: an older version without held actions closed it.
  */
 export async function expireHeldActions(db: Database, limit: number): Promise<number> {
   const due = await db.$queryRaw<{ id: string }[]>`
@@ -90,14 +90,14 @@ export async function expireHeldActions(db: Database, limit: number): Promise<nu
       await tx.$executeRaw`
         UPDATE held_actions SET state = ${state}, changed_at = clock_ms() WHERE id = ${id} AND state = 'held'`;
       notifyAfterCommit(tx, held.companyId);
-      if (state === 'expired') await passOn(tx, held, state);
+      if (state === 'expired') await notifyRun(tx, held, state);
       return 1;
     });
   }
   return expired;
 }
 
-// Two statements: one that waited for a lock would read the rest as it was before the wait.
+// Two statements: a single one that waited for a lock would read the other rows as they were before the wait.
 async function lockHeldAction(
   tx: SqlTx,
   heldActionId: string,
@@ -125,8 +125,8 @@ async function lockHeldAction(
   return held;
 }
 
-// The outbox row, and when this gives the run something to do: since when, so that the reconciler knows.
-async function passOn(tx: SqlTx, held: HeldFacts, state: 'approved' | 'declined' | 'expired'): Promise<void> {
+// Writes the outbox row and, if the run now has a step to execute, the time of the decision for the reconciler.
+async function notifyRun(tx: SqlTx, held: HeldFacts, state: 'approved' | 'declined' | 'expired'): Promise<void> {
   await addDecisionSignal(tx, held.runId, held.id);
   if (!held.isParked || stillWaits(held, state)) return;
   await tx.$executeRaw`

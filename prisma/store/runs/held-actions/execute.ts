@@ -1,10 +1,9 @@
-// Held actions of a run: frozen when they open (`open.ts`), carried out as they were frozen. What people decide of
-// them is `decide.ts`'; what they see of them, `read.ts`'.
+// Held actions of a run: frozen when they open (open.ts), executed as frozen. Decisions are in decide.ts, reads in read.ts.
 //
-//   held ──yes──▶ approved ──its step──▶ executed | superseded | failed
-//     ├──no──▶ declined
+//   held ──approve──▶ approved ──its step──▶ executed | superseded | failed
+//     ├──decline──▶ declined
 //     ├──expires_at, by Postgres' clock──▶ expired
-//     └──the run ended otherwise (from approved too)──▶ superseded
+//     └──the run ends first (from approved too)──▶ superseded
 
 import { createHash } from 'node:crypto';
 import canonicalize from 'canonicalize';
@@ -16,14 +15,14 @@ import type { LockedRun } from '../locked-run';
 import { forNoKeyUpdate } from '../../db/lock-order';
 import type { SqlTx } from '../../db/transaction';
 
-/** A run with a decision to carry out is looked at after this long, and told again. */
+/** The reconciler checks a run with an unexecuted decision after this time, and signals it again. */
 export const CARRY_OUT_SECONDS = 60;
-/** A parked run is looked at once in this time, which is all that it costs. */
+/** How often the reconciler checks a parked run. */
 export const PARKED_LOOK_SECONDS = 3_600;
-/** Any other open run, after its standing changed. */
-const OPEN_LOOK_SECONDS = 15;
+/** When the reconciler checks any other open run after its progress changed. */
+const OPEN_CHECK_SECONDS = 15;
 
-/** The action as it was frozen, if it is still what its hash says; null when it was redacted or is another. */
+/** The frozen action, or null if it was redacted or does not match its hash. */
 export async function loadFrozen(tx: SqlTx, runId: string, stepKey: string): Promise<DeclaredAction | null> {
   const [row] = await tx.$queryRaw<{ action: string | null; sha256: string }[]>`
     SELECT action, sha256 FROM held_actions WHERE run_id = ${runId} AND step_key = ${stepKey}
@@ -33,7 +32,7 @@ export async function loadFrozen(tx: SqlTx, runId: string, stepKey: string): Pro
   return JSON.parse(row.action) as DeclaredAction;
 }
 
-/** Records what became of an approved action, in the transaction of its step. */
+/** Records the result of an approved action, in the transaction of its step. */
 export async function settleApproved(
   tx: SqlTx,
   runId: string,
@@ -44,7 +43,7 @@ export async function settleApproved(
     UPDATE held_actions SET state = ${state}, changed_at = clock_ms()
     WHERE run_id = ${runId} AND step_key = ${stepKey} AND state = 'approved'
     RETURNING company_id AS "companyId"`;
-  if (!settled) throw new Error('an action was carried out that nobody approved');
+  if (!settled) throw new Error('an action was executed without approval');
   notifyAfterCommit(tx, settled.companyId);
 }
 
@@ -59,7 +58,7 @@ export async function supersedeHeldActions(tx: SqlTx, runId: string, failedStep:
   if (ended) notifyAfterCommit(tx, ended.companyId);
 }
 
-/** The held actions of a run, those decided first before the others. Read under the run's lock, they can't change. */
+/** The held actions of a run, in the order of their decisions. They do not change while the caller holds the run's lock. */
 export async function loadHolds(tx: SqlTx, run: Pick<LockedRun, 'id' | 'rights'>): Promise<HoldRecord[]> {
   if (!mayHold(run.rights)) return [];
   return tx.$queryRaw<HoldRecord[]>`
@@ -72,31 +71,31 @@ export function mayHold(rights: Rights | null): boolean {
 }
 
 /**
- * Records whether a run is parked, that is waits for somebody's yes or to be told of one, as its next move says.
+ * Records whether a run is parked: it waits for a decision, or for the signal of one. Sets the reconciler's next check.
  *
- * Its time limit is less of the time in which it is. When the reconciler looks at it next follows from it too.
+ * Parked time does not count against the time limit.
  */
 export async function recordProgress(tx: SqlTx, runId: string, move: Move, rights: Rights): Promise<void> {
   const decided = move.kind === 'act' && rights[move.step.kind] === 'hold';
   const parked = decided || move.kind === 'wait';
-  const lookSeconds = decided ? CARRY_OUT_SECONDS : parked ? PARKED_LOOK_SECONDS : OPEN_LOOK_SECONDS;
-  // Its place among its company's runs in flight is free: a wake that waited for one can have it.
+  const checkSeconds = decided ? CARRY_OUT_SECONDS : parked ? PARKED_LOOK_SECONDS : OPEN_CHECK_SECONDS;
+  // A parked run leaves the company's limit of runs in flight: a waiting wake may start.
   await tx.$queryRaw`
     UPDATE runs SET
       parked_ms = parked_ms + coalesce(extract(epoch FROM clock_ms() - parked_at) * 1000, 0)::bigint,
       parked_at = CASE WHEN ${parked} THEN clock_ms() END,
       decided_at = CASE WHEN ${decided} THEN clock_ms() END,
-      due_at = clock_ms() + make_interval(secs => ${lookSeconds})
+      due_at = clock_ms() + make_interval(secs => ${checkSeconds})
     WHERE id = ${runId}
     RETURNING CASE WHEN ${parked} AND EXISTS (
       SELECT FROM wakes w WHERE w.company_id = runs.company_id AND w.state = 'pending'
     ) THEN pg_notify(${WAKES_CHANNEL}, '')::text END`;
 }
 
-/** An action as it is kept, and its hash. */
+/** The stored form of an action, and its hash. */
 export function freeze(declared: DeclaredAction): { action: string; sha256: string } {
   const action = canonicalize(declared);
-  if (action === undefined) throw new Error('an action that is no JSON');
+  if (action === undefined) throw new Error('the action is not JSON');
   return { action, sha256: sha256Of(action) };
 }
 

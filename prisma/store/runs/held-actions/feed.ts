@@ -1,7 +1,7 @@
-// What becomes of a company's held actions, change by change, as its feed reads it. Triggers write the changes, in the
-// transactions of those who act; they get their numbers here, by whoever reads them first.
+// The changes of a company's held actions, as its feed reads them. Triggers write the changes in the same transaction; the
+// next read of the feed gives them their numbers.
 //
-//   a change is written ──its commit──▶ to be seen, without a number ──the next read of the feed──▶ numbered, for good
+//   written ──commit──▶ visible, without a number ──next read of the feed──▶ numbered, never changed
 
 import { Prisma } from '../../../generated/client';
 import type { HeldActionState } from '../../../../workflows/contract';
@@ -21,7 +21,7 @@ const NUMBERING_LOCK = 7_306_112;
 const NUMBERED_AT_ONCE = 1_000;
 
 export interface ShownChange {
-  /** Its place in the company's feed. */
+  /** The position in the company's feed. */
   readonly number: bigint;
   readonly at: Date;
   readonly room: string;
@@ -45,7 +45,7 @@ interface Change {
 interface Seen {
   readonly changes: readonly Change[];
   readonly newest: bigint;
-  /** Some that are committed have no number yet. */
+  /** Some committed changes have no number yet. */
   readonly unnumbered: boolean;
 }
 
@@ -105,7 +105,7 @@ export async function numberChanges(reader: Pick<Reader, '$queryRaw'>, companyId
   return row?.numbered ?? 0;
 }
 
-// What the action says is read where it stands, so that a redaction has reached it.
+// The action is read from its own row, so that a redaction applies to it.
 async function showChanges(reader: Reader, changes: readonly Change[]): Promise<ShownChange[]> {
   if (changes.length === 0) return [];
   const ids = [...new Set(changes.map((change) => change.heldActionId))];
@@ -118,7 +118,7 @@ async function showChanges(reader: Reader, changes: readonly Change[]): Promise<
 }
 
 function showChange({ number, eventId, state, at }: Change, action: ShownAction): ShownChange {
-  // As it was then. Nobody had decided of what was held; what was decided later never changed again.
+  // The state at the time of the change. A held action had no decision, and a decision never changes.
   const undecided = { decision: null, decidedBy: null, decidedByName: null, decidedAt: null };
   const then = { ...action, state, changedAt: at, ...(state === 'held' && undecided) };
   return {

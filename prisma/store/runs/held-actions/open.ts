@@ -1,4 +1,4 @@
-// Opens the holds of a run, through the fence. Decides nothing: which steps need a yes is the policy's.
+// Opens the held actions of a run, through the fence. The policy decides which steps need approval.
 
 import { nextMove, type HoldRecord } from '../../../../workflows/policy/next-move';
 import { actionOf, declaredKinds, planSteps, stepsToHold } from '../../../../workflows/policy/steps';
@@ -11,9 +11,9 @@ import { lockOwnedRun, refuseOtherExecution } from '../fence';
 import type { Database } from '../../db/database';
 
 /**
- * Opens every hold of a run at once and returns how each stands: those opened before, as they are now.
+ * Opens every hold of a run at once and returns the present state of each.
  *
- * Through the fence; may run any number of times. Opened for `expiryMs`, by Postgres' clock.
+ * May run any number of times. Each hold expires after `expiryMs`, by Postgres' clock.
  * @throws Fenced, Transient
  */
 export async function openHeldActions(
@@ -23,9 +23,9 @@ export async function openHeldActions(
   expiryMs: number,
 ): Promise<HoldRecord[]> {
   const opened = await db.sqlTransaction(async (tx): Promise<HoldRecord[] | 'not_mine'> => {
-    const own = await lockOwnedRun(tx, execution, runId);
-    if (!own) return 'not_mine';
-    const { run, done, holds } = own;
+    const owned = await lockOwnedRun(tx, execution, runId);
+    if (!owned) return 'not_mine';
+    const { run, done, holds } = owned;
     if (run.state === 'closed') throw new Fenced('closed');
     const { reply, rights } = run;
     if (reply === null || rights === null) throw new Error('an action is held before a reply is stored');

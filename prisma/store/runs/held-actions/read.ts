@@ -1,4 +1,4 @@
-// The inbox: a company's held actions over all its rooms. No other company ever sees one; an agent's key, its own.
+// The inbox: a company's held actions in all its rooms. No other company sees them; an agent's key sees its own.
 
 import { Prisma } from '../../../generated/client';
 import type { HeldActionState } from '../../../../workflows/contract';
@@ -46,7 +46,7 @@ export async function listHeldActions(
   return pageOf(actions, page, (action) => action.id);
 }
 
-/** @throws NotFound to who may not know of it */
+/** @throws NotFound also if the viewer may not see the action */
 export async function loadHeldAction(reader: Reader, viewer: Viewer, heldActionId: string): Promise<ShownAction> {
   const action = await reader.heldAction.findFirst({ where: { id: heldActionId, ...ownOf(viewer) }, include: SHOWN });
   if (!action) throw new NotFound('no such held action');
