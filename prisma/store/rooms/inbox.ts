@@ -1,4 +1,4 @@
-// What an agent with a key of its own finds waiting in a room: the tasks it was sent, and the messages that address it.
+// The inbox of an agent with a key: the tasks sent to it in a room, and the messages that address it.
 
 import type { Author } from './room-draft';
 import { RoomDraft } from './room-draft';
@@ -9,20 +9,20 @@ import { lockTasks, OPEN_TASK_STATES, startTasks, taskResource } from './tasks';
 import type { Tx } from '../db/transaction';
 
 export interface Inbox {
-  /** Open ones, oldest first, all of them in progress now. */
+  /** The open tasks, oldest first. All of them are in progress now. */
   readonly tasks: readonly Record<string, unknown>[];
-  /** There are more, which will be shown when some of these are closed. */
+  /** There are more open tasks, which are shown when some of these are closed. */
   readonly moreTasks: boolean;
-  /** In the room's order, after the number asked for. */
+  /** In the room's order, after the requested number. */
   readonly messages: readonly Record<string, unknown>[];
-  /** Of the last message, or the number asked for when there is none. */
+  /** The number of the last message, or the requested number when there is none. */
   readonly lastSeq: bigint;
 }
 
 /**
  * Reads an agent's inbox, and moves the pending tasks in it to in_progress as a claim of their cards would.
  *
- * Whoever reads a task this way has taken note of it, whatever its rights: what it may do about it is asked when it does.
+ * Reading a task counts as receiving it, whatever the agent's rights: rights are checked when the agent acts.
  * @throws NotFound when its company is no member or it is not on the roster; Conflict when the room is closed
  */
 export async function readInbox(
@@ -42,7 +42,7 @@ export async function readInbox(
     await lockTasks(tx, roomId, pending);
     await startTasks(tx, draft, pending, agent);
   }
-  // Once more, after the locks: one that was answered meanwhile is not open, and one sent meanwhile is the next inbox's.
+  // Again, after the locks: a task answered meanwhile is not open, and a task sent meanwhile belongs to the next reading.
   const tasks = await tx.task.findMany({
     where: { ...open, id: { in: found.slice(0, page.limit).map((task) => task.id) } },
     orderBy: { id: 'asc' },

@@ -1,7 +1,7 @@
-// Shared memory, as the companies in a room see it. What adds to it is `memory.ts`.
+// Shared memory, as the companies in a room see it. Writes are in memory.ts.
 //
-// Of another company's private entry nobody learns more than whose it is and since when: it matches no filter, and is
-// shown whether or not it was deprecated.
+// Of another company's private entry, a viewer sees only its company and its time. The entry matches no filter, and is
+// shown whether or not it is deprecated.
 
 import type { MemoryCategory } from '../../../workflows/contract';
 import { Prisma, type MemoryEntry } from '../../generated/client';
@@ -12,7 +12,7 @@ import { quoted } from '../db/text-search';
 import { UNPREPARED } from '../db/prepared-statements';
 import type { Reader } from '../db/transaction';
 
-/** A company in a room, and whether this look may show what it keeps private. */
+/** A company in a room, and whether this reading may show its private entries. */
 export interface MemoryViewer {
   readonly companyId: string;
   readonly seesPrivate: boolean;
@@ -21,12 +21,12 @@ export interface MemoryViewer {
 export interface MemoryFilter {
   readonly category: MemoryCategory | undefined;
   readonly tag: string | undefined;
-  /** Id of the key or agent that wrote it. */
+  /** Id of the key or agent that wrote the entry. */
   readonly author: string | undefined;
-  /** From this time on, and before that one. */
+  /** From the first time on, and before the second. */
   readonly since: Date | undefined;
   readonly until: Date | undefined;
-  /** With those that were deprecated. */
+  /** Includes deprecated entries. */
   readonly deprecated: boolean;
 }
 
@@ -46,7 +46,7 @@ export async function listMemory(
   if (filtered) {
     const found = await reader.$queryRaw<{ id: string }[]>`${UNPREPARED}
       SELECT e.id FROM memory_entries e
-      WHERE e.room_id = ${roomId} AND e.search @@ ${placeOf(roomId, filter).map(quoted).join(' & ')}::tsquery
+      WHERE e.room_id = ${roomId} AND e.search @@ ${lexemesOf(roomId, filter).map(quoted).join(' & ')}::tsquery
         AND ${readable(viewer, filter)} AND (${page.after === null} OR e.id ${beyond} ${page.after ?? ''})
       ORDER BY e.id ${direction} LIMIT ${take}`;
     const { rows, next } = pageOf(found, page, (entry) => entry.id);
@@ -78,13 +78,13 @@ const SQL = {
   before: Prisma.sql`<`,
 } as const;
 
-/** The lexemes of what an entry must belong to: they stand in its search column. */
-export function placeOf(roomId: string, { category, tag, author }: MemoryFilter): string[] {
+/** The lexemes that an entry's search column must hold: its room, and the filter's category, tag and author. */
+export function lexemesOf(roomId: string, { category, tag, author }: MemoryFilter): string[] {
   const named = { room: roomId, category, tag, author };
   return Object.entries(named).flatMap(([name, value]) => (value === undefined ? [] : [`${name} ${value}`]));
 }
 
-/** The condition on `e` that holds of what this viewer may read and this filter leaves. */
+/** A condition on `e`: the viewer may read the entry, and the filter matches it. */
 export function readable(viewer: MemoryViewer, { since, until, deprecated }: MemoryFilter): Prisma.Sql {
   return Prisma.sql`
     (e.visibility = 'shared' OR (${viewer.seesPrivate} AND e.company_id = ${viewer.companyId}))

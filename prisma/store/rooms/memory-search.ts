@@ -1,6 +1,6 @@
 // Shared memory, searched. Another company's private entry matches nothing: not its words, its tags, its author or its time.
 
-import { loadEntries, placeOf, readable, type MemoryFilter, type MemoryViewer } from './memory-reads';
+import { loadEntries, lexemesOf, readable, type MemoryFilter, type MemoryViewer } from './memory-reads';
 import {
   CANDIDATES_LIMIT,
   newestMatching,
@@ -26,7 +26,7 @@ export async function searchMemory(
   const found = await searchWithin(
     db,
     asked.limitMs,
-    { text: asked.text, within: placeOf(roomId, filter) },
+    { text: asked.text, within: lexemesOf(roomId, filter) },
     (tx, { words, scoped }) => tx.$queryRaw<RankedKey[]>`${UNPREPARED}
       WITH found AS MATERIALIZED ${newestMatching('memory_entries', roomId, scoped, readable(viewer, filter), CANDIDATES_LIMIT)},
       ranked AS (

@@ -1,5 +1,5 @@
-// What a run reads by its words: older memory and passages of files that have to do with what woke it, and what its open
-// tasks refer to. Asked for only where the newest is not all that there is.
+// What a run reads by relevance: older memory and passages of files that match the message that woke it, and what its open
+// tasks refer to. Read only where the room holds more than the newest entries.
 
 import { Prisma } from '../../generated/client';
 import {
@@ -17,20 +17,20 @@ import { newestMatching, quoted, scoped } from '../db/text-search';
 import { UNPREPARED } from '../db/prepared-statements';
 import type { SqlTx } from '../db/transaction';
 
-/** Most of each that a run reads beside the newest. */
+/** Most entries, and most passages, that a run reads beside the newest. */
 const FOUND_LIMITS = { memory: 20, passages: 12 } as const;
 
-/** Words that are looked for, each by itself, and rows of each: a common word finds so many at once, and counts little. */
+/** How many words are searched, each separately, and how many rows each may find. */
 const WORDS = 6;
 const PER_WORD = 15;
 
-/** The beginning of each attached file, which says what it is. */
+/** Passages from the beginning of each attached file, which shows what the file is. */
 const OPENING_PASSAGES = 3;
 
-/** More than any sum of words: what a task names is read before what merely matches. */
+/** More than any sum of words: a row that a task names is read before a row that matches. */
 const NAMED = 1_000;
 
-/** Text beyond this adds words, and nothing to what the message is about. */
+/** Text beyond this many characters adds words, and nothing to the subject of the message. */
 const READ_FOR_WORDS = 4_000;
 
 export interface Relevant {
@@ -38,7 +38,7 @@ export interface Relevant {
   readonly passages: readonly ViewedPassage[];
 }
 
-/** All that a run reads, in a statement of its own: for who does not read it with the claim of a request. */
+/** Everything that a run reads, in a separate statement: for a caller that does not read it with the claim of a request. */
 export async function readRoom(tx: SqlTx, run: ReadingRun): Promise<RoomView> {
   const [row] = await tx.$queryRaw<{ view: NewestOfRoom | null }[]>`SELECT (${roomView(run)}) AS view`;
   if (!row?.view) throw new Error('there is no room to read');
@@ -46,10 +46,10 @@ export async function readRoom(tx: SqlTx, run: ReadingRun): Promise<RoomView> {
 }
 
 /**
- * Finds what is relevant to a run beyond the newest. One statement at most, and none in a room where there is nothing more.
+ * Finds what is relevant to a run beyond the newest. At most one statement, and none in a room that holds nothing more.
  *
- * A row's score is the sum, over the words that found it, of one by the rows which that word found: a rare word that finds
- * one row says more than a common one that finds fifteen.
+ * Each word that finds a row adds 1/n to its score, where n is the number of rows that the word found: a rare word that finds
+ * one row counts more than a common word that finds fifteen.
  * @throws Error when the run names no room, agent, company or message
  */
 export async function readRelevant(tx: SqlTx, run: ReadingRun, newest: NewestOfRoom): Promise<Relevant> {
@@ -82,8 +82,7 @@ export async function readRelevant(tx: SqlTx, run: ReadingRun, newest: NewestOfR
 }
 
 /**
- * The words of a text that say most about it, as far as length tells: the longest, each once. Names that it calls by are
- * none of them.
+ * The words that describe a text best, judged by length: the longest, each once. Names that it mentions are left out.
  */
 export function wordsToFind(text: string): string[] {
   const found = text
@@ -94,12 +93,12 @@ export function wordsToFind(text: string): string[] {
   return [...new Set(found)].sort((a, b) => b.length - a.length).slice(0, WORDS);
 }
 
-// A word finds what begins with it, and a plural what begins with its singular.
+// A word matches as a prefix, and a plural by its singular.
 function queryOf(word: string): string {
   return `${quoted(word.length > 4 && word.endsWith('s') ? word.slice(0, -1) : word)}:*`;
 }
 
-/** The condition on `e` that holds of what this run's agent may read. */
+/** A condition on `e`: this run's agent may read the row. */
 function readableMemory(run: ReadingRun): Prisma.Sql {
   return Prisma.sql`e.room_id = ${run.roomId} AND e.deprecated_at IS NULL
     AND (e.visibility = 'shared' OR (e.company_id = ${run.companyId} AND EXISTS (
