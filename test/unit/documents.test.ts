@@ -3,7 +3,6 @@
 
 import { existsSync } from 'node:fs';
 import { join, posix } from 'node:path';
-import { execFileSync } from 'node:child_process';
 import {
   codeSpans,
   fencedBlocks,
@@ -27,8 +26,8 @@ const paths = listProjectPaths();
 const FORMER_METRICS: readonly string[] = ['durable_room_standing'];
 /** Outputs of the build are in no commit. */
 const BUILD_OUTPUTS: readonly string[] = ['dist', 'build', '.durable-room'];
-const topFolders = new Set([...paths].filter((path) => [...paths].some((other) => other.startsWith(`${path}/`))));
-const roots = new Set([...topFolders].filter((path) => !path.includes('/')));
+const folders = new Set([...paths].map((path) => posix.dirname(path)).filter((folder) => folder !== '.'));
+const roots = new Set([...folders].filter((path) => !path.includes('/')));
 const { scripts } = JSON.parse(readProjectFile('package.json')) as { scripts: Readonly<Record<string, string>> };
 
 /** `GET /v1/rooms/:id`, and the path alone. Routes are data, so no dependency is needed to list them. */
@@ -177,17 +176,25 @@ function isVariable(name: string): boolean {
   );
 }
 
+/** The text of every file below a path, read once. */
+const texts = new Map<string, string>();
+function textBelow(where: string): string {
+  const known = texts.get(where);
+  if (known !== undefined) return known;
+  const files = [...paths].filter((path) => (path === where || path.startsWith(`${where}/`)) && isTextFile(path));
+  const text = files.map(readProjectFile).join('\n');
+  texts.set(where, text);
+  return text;
+}
+
+function isTextFile(path: string): boolean {
+  return !folders.has(path) && !path.includes('/assets/');
+}
+
+/** True if one of these files or folders contains the text as whole words. */
 function grepFor(text: string, ...where: readonly string[]): boolean {
-  try {
-    execFileSync(
-      'git',
-      ['grep', '--untracked', '--quiet', '--word-regexp', '--fixed-strings', '-e', text, '--', ...where],
-      { cwd: ROOT },
-    );
-    return true;
-  } catch {
-    return false;
-  }
+  const pattern = new RegExp(`(?<!\\w)${text.replaceAll(/[^\w]/g, '\\$&')}(?!\\w)`);
+  return where.some((each) => pattern.test(textBelow(each)));
 }
 
 test('every variable that the configurations read is in docs/operations.md, docs/temporal.md or docs/mcp.md', () => {
