@@ -1,11 +1,11 @@
 // The migrations' code as a deployment has it: compiled under `dist/`, run by plain node in processes of their own.
 
 import { spawn } from 'node:child_process';
-import { cpSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { cpSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { dirname, join } from 'node:path';
-import { transformFileSync } from '@swc/core';
+import { join } from 'node:path';
 import { findPrismaDir } from '../../prisma/migrate';
+import { compileSources } from './compiled-sources';
 
 export interface Exit {
   readonly code: number | null;
@@ -23,18 +23,11 @@ export interface CompiledProject {
 export function compileProject(): CompiledProject {
   const root = mkdtempSync(join(tmpdir(), 'durable-room-dist-'));
   const sources = findPrismaDir();
-  mkdirSync(join(root, 'dist/prisma'), { recursive: true });
   cpSync(join(sources, 'migrations'), join(root, 'prisma/migrations'), { recursive: true });
-  symlinkSync(join(dirname(sources), 'node_modules'), join(root, 'node_modules'));
-  for (const name of ['database-url', 'schema-engine', 'migrate']) {
-    const { code } = transformFileSync(join(sources, `${name}.ts`), {
-      jsc: { parser: { syntax: 'typescript' }, target: 'es2022' },
-      // As tsc: `import()` stays what it is.
-      module: { type: 'commonjs', ignoreDynamic: true },
-      swcrc: false,
-    });
-    writeFileSync(join(root, 'dist/prisma', `${name}.js`), code);
-  }
+  compileSources(
+    root,
+    ['database-url', 'schema-engine', 'migrate'].map((name) => `prisma/${name}`),
+  );
   return {
     migrationsDir: join(root, 'prisma/migrations'),
     migrate: (databaseUrl) => {

@@ -3,15 +3,23 @@
 import { activityInfo } from '@temporalio/activity';
 import type { Db } from '../../prisma/store/db/transaction';
 
-/** The same database, whose transactions in this activity throw `error` instead of running, as often as `times` says. */
-export function failingIn(db: Db, activity: string, error: () => Error, times = Number.POSITIVE_INFINITY): Db {
+/**
+ * The same database, whose transactions in this activity throw `error` instead of running, at most `times` times. A function
+ * names the activity of the moment, or none.
+ */
+export function failingIn(
+  db: Db,
+  activity: string | (() => string | undefined),
+  error: () => Error,
+  times = Number.POSITIVE_INFINITY,
+): Db {
   let left = times;
   return new Proxy(db, {
     get(target, property) {
       const value: unknown = Reflect.get(target, property, target);
       if (property !== '$transaction' || typeof value !== 'function') return value;
       return (...args: unknown[]): unknown => {
-        if (left > 0 && currentActivity() === activity) {
+        if (left > 0 && isActivity(activity)) {
           left -= 1;
           return Promise.reject(error());
         }
@@ -21,10 +29,11 @@ export function failingIn(db: Db, activity: string, error: () => Error, times = 
   });
 }
 
-function currentActivity(): string | null {
+function isActivity(activity: string | (() => string | undefined)): boolean {
   try {
-    return activityInfo().activityType;
+    return activityInfo().activityType === (typeof activity === 'string' ? activity : activity());
   } catch {
-    return null;
+    // Outside of an activity.
+    return false;
   }
 }
