@@ -1,4 +1,5 @@
-// One project: the whole suite shares one PostgreSQL and one Temporal dev server, started in globalSetup.
+// The whole run shares one PostgreSQL and one Temporal dev server, which globalSetup starts. A test's tier is its folder
+// (CONTRIBUTING.md); the scripts of package.json choose the folders.
 const swc = ['@swc/jest', { jsc: { target: 'es2022', parser: { syntax: 'typescript' } } }];
 // The console's pages.
 const swcJsx = [
@@ -14,16 +15,21 @@ const swcJsx = [
 
 /** @type {import('jest').Config} */
 module.exports = {
-  testEnvironment: '<rootDir>/test/support/environment.js',
-  runtime: '<rootDir>/test/support/runtime.js',
+  testEnvironment: 'node',
   roots: ['<rootDir>/test'],
   testMatch: ['**/*.test.ts'],
-  transform: { '^.+\\.ts$': swc, '^.+\\.tsx$': swcJsx },
+  transform: {
+    '^.+\\.ts$': swc,
+    '^.+\\.tsx$': swcJsx,
+    // An ES module, which Node imports and jest cannot: its modules are CommonJS.
+    '/schema-engine-wasm/.+\\.js$': swc,
+  },
+  transformIgnorePatterns: ['/node_modules/(?!@prisma/schema-engine-wasm/)'],
+  reporters: ['default', '<rootDir>/test/support/skipped-reporter.js'],
   globalSetup: '<rootDir>/test/support/global-setup.ts',
   globalTeardown: '<rootDir>/test/support/global-teardown.ts',
-  testSequencer: '<rootDir>/test/support/slow-first.js',
-  // For a test that hangs. What its parts wait for is said in test/support/run-waits.ts, and by the product's own limits.
-  testTimeout: 500_000,
+  // For a test that hangs. The full runs hold tests that start, kill and restart servers and workers.
+  testTimeout: process.env['TEST_RUNS'] === 'full' ? 240_000 : 60_000,
   // One for each of two cores. `npm test` has a third, at work while the others wait.
   maxWorkers: 2,
 };

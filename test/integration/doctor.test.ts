@@ -1,9 +1,6 @@
 // `npm run doctor` against real servers: all is well, and one thing wrong after the other, each with what mends it.
 
-import { execFile } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
-import { join } from 'node:path';
-import { promisify } from 'node:util';
 import { Connection } from '@temporalio/client';
 import { newId } from '../../prisma/store/db/ids';
 import { modelKeyBinding } from '../../prisma/store/model-keys/model-keys';
@@ -15,10 +12,7 @@ import { findRunningServices } from '../../worker/local/running';
 import { createTestDatabase } from '../support/database';
 import { temporalAddress, until } from '../support/run-waits';
 import { createWorld, MASTER_KEYS, type World } from '../support/world';
-import { COMPILED } from '../support/compiled';
 
-const CLI = join(COMPILED, 'worker', 'cli', 'main.js');
-const execute = promisify(execFile);
 const NOTHING = { installSearchAttributes: false };
 
 let world: World;
@@ -176,23 +170,6 @@ test('a namespace that is missing, and one without our search attributes, which 
 
 test('a data converter that can not be loaded is found', async () => {
   expect(await wrongWith({ TEMPORAL_DATA_CONVERTER: '/nowhere/converter.js' })).toEqual(['temporal: data converter']);
-});
-
-test('the command: exit code 0 when all is well, 1 when not, 2 when called wrongly; readable, or JSON', async () => {
-  const run = async (env: Record<string, string>, ...args: string[]) => {
-    const given = { PATH: process.env['PATH'], DATA_FOLDER: '/nowhere', ...env };
-    return execute(process.execPath, [CLI, 'doctor', ...args], { env: given }).then(
-      ({ stdout }) => ({ code: 0, stdout }),
-      (error: { code: number; stdout: string }) => ({ code: error.code, stdout: error.stdout }),
-    );
-  };
-  const well = await run(healthy, '--json');
-  expect(well.code).toBe(0);
-  expect(JSON.parse(well.stdout)).toMatchObject({ ok: true, findings: expect.arrayContaining([]) });
-  const ill = await run({ ...healthy, TEMPORAL_NAMESPACE: 'nowhere' });
-  expect(ill.code).toBe(1);
-  expect(ill.stdout).toMatch(/^WRONG {2}temporal: reachable/m);
-  expect((await run(healthy, '--unknown')).code).toBe(2);
 });
 
 test('a data folder in which nothing runs names no services', async () => {

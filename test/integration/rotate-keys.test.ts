@@ -1,73 +1,31 @@
 // Rotation of the master key: every secret is resealed under the first key, also after an interruption, beside a replaced
 // secret, and without one of the keys.
 
-import { spawn } from 'node:child_process';
-import { randomBytes } from 'node:crypto';
-import { existsSync } from 'node:fs';
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { connectDatabase, type Database } from '../../prisma/client';
 import { rotateMasterKeys, type RotationOptions } from '../../prisma/key-rotation';
-import { createSecretBox, type MasterKey, type SecretBox } from '../../workflows/policy/secret-box';
-import { newId } from '../../prisma/store/db/ids';
+import { createSecretBox, type MasterKey } from '../../workflows/policy/secret-box';
 import { modelKeyBinding, updateModelKey } from '../../prisma/store/model-keys/model-keys';
-import { openDataFolder } from '../../worker/local/data-folder';
-import { announceServices } from '../../worker/local/running';
 import { InterceptedDatabase } from '../support/intercepted-database';
-import { createTestDatabase, type TestDatabase } from '../support/database';
-import { COMPILED } from '../support/compiled';
+import {
+  MODEL_ADDRESS as ADDRESS,
+  newMasterKey,
+  openSealedSecrets,
+  type SealedSecrets,
+} from '../support/sealed-secrets';
 
-const CLI = join(COMPILED, 'worker', 'cli', 'main.js');
-const NOWHERE = 'postgres://127.0.0.1:1/none';
-const ADDRESS = 'https://api.example.com/v1';
+const OLD = newMasterKey('old');
+const NEW = newMasterKey('new');
+const LOST = newMasterKey('lost');
 
-const masterKey = (id: string): MasterKey => ({ id, key: randomBytes(32) });
-const OLD = masterKey('old');
-const NEW = masterKey('new');
-const LOST = masterKey('lost');
-
-let test_: TestDatabase;
-let database: Database;
-let db: Database;
-const companyId = newId('co');
+let stored: SealedSecrets;
+let db: SealedSecrets['db'];
+let store: SealedSecrets['store'];
+let openAll: SealedSecrets['openAll'];
 
 beforeEach(async () => {
-  test_ = await createTestDatabase({ migrated: true });
-  const timeouts = { lockTimeoutMs: 40_000, statementTimeoutMs: 50_000, transactionTimeoutMs: 60_000 };
-  database = await connectDatabase(test_.url, { poolSize: 4, applicationName: 'durable-room-test', ...timeouts });
-  db = database;
-  await db.company.create({ data: { id: companyId, slug: 'larkspur', name: 'Larkspur' } });
+  stored = await openSealedSecrets();
+  ({ db, store, openAll } = stored);
 });
-afterEach(async () => {
-  await database.close();
-  await test_.drop();
-});
-
-/** Stores this many secrets, sealed under a master key, and returns what each was. */
-async function store(count: number, under: MasterKey): Promise<Map<string, string>> {
-  const box = createSecretBox([under]);
-  const secrets = new Map(Array.from({ length: count }, () => [newId('mk'), randomBytes(12).toString('hex')]));
-  await db.modelKey.createMany({
-    data: [...secrets].map(([id, secret]) => ({
-      id,
-      companyId,
-      name: 'main',
-      provider: 'openai_compatible',
-      baseUrl: ADDRESS,
-      ownerSupplied: false,
-      sealedSecret: box.seal(secret, modelKeyBinding(id, ADDRESS)),
-    })),
-  });
-  return secrets;
-}
-
-/** What the stored secrets are, to whoever has only these master keys. */
-async function openAll(...keys: MasterKey[]): Promise<Map<string, string>> {
-  const box: SecretBox = createSecretBox(keys);
-  const rows = await db.modelKey.findMany({ orderBy: { id: 'asc' } });
-  return new Map(rows.map((row) => [row.id, box.open(row.sealedSecret, modelKeyBinding(row.id, row.baseUrl))]));
-}
+afterEach(() => stored.close());
 
 async function rotate(keys: readonly MasterKey[], options: Partial<RotationOptions> = {}) {
   const lines: string[] = [];
@@ -105,7 +63,7 @@ test('what is under the first key already is not touched', async () => {
 });
 
 test('a key id that another begins with is another key', async () => {
-  const longer = masterKey('new2');
+  const longer = newMasterKey('new2');
   const secrets = await store(2, longer);
   expect(await rotate([NEW, longer])).toMatchObject({ resealed: 2, remaining: 0 });
   expect(await openAll(NEW)).toEqual(secrets);
@@ -140,7 +98,9 @@ describe('a secret that is replaced during its resealing', () => {
     const between = new InterceptedDatabase(db, async (work, run) => {
       if (!replaced) {
         replaced = true;
-        await db.transaction((tx) => updateModelKey(tx, companyId, id, { name: undefined, sealedSecret: replacement }));
+        await db.transaction((tx) =>
+          updateModelKey(tx, stored.companyId, id, { name: undefined, sealedSecret: replacement }),
+        );
       }
       return run(work);
     });
@@ -186,95 +146,5 @@ describe('a secret that can not be opened', () => {
     const { lines, ...result } = await rotate([NEW, OLD]);
     expect(result).toEqual({ resealed: 2, remaining: 1 });
     expect(lines.find((line) => line.startsWith(id))).toMatch(said);
-  });
-});
-
-describe('as a command', () => {
-  /** `npm run rotate-keys` with this environment. */
-  function run(env: Record<string, string>, onLine: (line: string, kill: () => void) => void = () => undefined) {
-    if (!existsSync(CLI)) throw new Error(`${CLI} is missing: run npm run build:all`);
-    const child = spawn(process.execPath, [CLI, 'rotate-keys'], {
-      env: { DATA_FOLDER: '/nowhere', ...env },
-      stdio: ['ignore', 'pipe', 'pipe'],
-    });
-    const said = { out: '', err: '' };
-    child.stdout.on('data', (chunk: Buffer) => {
-      said.out += chunk.toString();
-      onLine(said.out, () => void child.kill('SIGKILL'));
-    });
-    child.stderr.on('data', (chunk: Buffer) => void (said.err += chunk.toString()));
-    return new Promise<{ code: number | null; out: string; err: string }>((resolve) => {
-      child.once('close', (code) => resolve({ code, ...said }));
-    });
-  }
-  const written = (...keys: MasterKey[]): string =>
-    keys.map(({ id, key }) => `${id}:${key.toString('base64')}`).join(',');
-
-  test('ends with 0 when all is under the first key, and prints no key and no secret', async () => {
-    const secrets = await store(3, OLD);
-    const { code, out, err } = await run({ DATABASE_URL: test_.url, MASTER_KEYS: written(NEW, OLD) });
-    expect([code, err]).toEqual([0, '']);
-    expect(out).toMatch(/3 resealed, 0 to go\nNothing is sealed under old: it can be dropped from MASTER_KEYS\n$/);
-    for (const hidden of [...secrets.values(), NEW.key.toString('base64'), OLD.key.toString('base64')]) {
-      expect(out).not.toContain(hidden);
-    }
-    expect(await openAll(NEW)).toEqual(secrets);
-  });
-
-  test('ends with 1 and names the master key that is missing, the others done', async () => {
-    await store(1, LOST);
-    await store(2, OLD);
-    const { code, out, err } = await run({ DATABASE_URL: test_.url, MASTER_KEYS: written(NEW, OLD) });
-    expect(code).toBe(1);
-    expect(out).toContain('master key lost');
-    expect(out).toContain('2 resealed, 1 to go');
-    expect(err).toMatch(/^Not sealed under new: 1\./);
-  });
-
-  test('finds the database and the master keys of the services that run here, and mixes no other database with them', async () => {
-    const parent = await mkdtemp(join(tmpdir(), 'durable-room-rotate-'));
-    const folder = await openDataFolder(join(parent, 'data'));
-    try {
-      await folder.secret('master-keys', () => written(NEW, OLD));
-      await announceServices(folder, { databaseUrl: test_.url, temporal: null });
-      const secrets = await store(2, OLD);
-      expect((await run({ DATA_FOLDER: folder.path })).out).toContain('2 resealed, 0 to go');
-      expect(await openAll(NEW)).toEqual(secrets);
-      const elsewhere = await run({ DATA_FOLDER: folder.path, DATABASE_URL: NOWHERE });
-      expect([elsewhere.code, elsewhere.err]).toEqual([1, expect.stringContaining('master keys: none given')]);
-    } finally {
-      await folder.release();
-      await rm(parent, { recursive: true, force: true });
-    }
-  });
-
-  test('killed half-way leaves secrets that can all be opened, and the next one finishes', async () => {
-    const secrets = await store(250, OLD);
-    const env = { DATABASE_URL: test_.url, MASTER_KEYS: written(NEW, OLD) };
-    const last = [...secrets.keys()].sort().at(-1) ?? '';
-    await db.transaction(async (tx) => {
-      // The third batch waits for this.
-      await tx.$queryRaw`SELECT id FROM model_keys WHERE id = ${last} FOR UPDATE`;
-      const killed = await run(env, (out, kill) => {
-        if (out.includes('200 resealed, 50 to go')) kill();
-      });
-      expect(killed.code).toBeNull();
-    });
-    expect(await openAll(NEW, OLD)).toEqual(secrets);
-    const { code, out } = await run(env);
-    expect([code, out.split('\n')[0]]).toEqual([0, '250 secrets, 50 of them not sealed under new']);
-    expect(await openAll(NEW)).toEqual(secrets);
-  });
-
-  test.each([
-    ['no database', {}, /DATABASE_URL is not set/],
-    ['no master key', { DATABASE_URL: NOWHERE }, /master keys: none given/],
-    ['a broken master key', { DATABASE_URL: NOWHERE, MASTER_KEYS: 'nonsense' }, /expected "id:base64"/],
-    ['no server there', { DATABASE_URL: NOWHERE, MASTER_KEYS: written(NEW) }, /127\.0\.0\.1:1/],
-  ])('with %s ends with 1 and one sentence', async (_what, env, said) => {
-    const { code, out, err } = await run(env);
-    expect([code, out]).toEqual([1, '']);
-    expect(err).toMatch(said);
-    expect(err).not.toMatch(/^\s+at /m);
   });
 });

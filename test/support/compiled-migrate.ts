@@ -1,11 +1,11 @@
 // The command `durable-room migrate` as a deployment has it: compiled under `dist/`, run by plain node as a process.
 
 import { spawn } from 'node:child_process';
-import { cpSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { cpSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { dirname, join } from 'node:path';
-import { transformFileSync } from '@swc/core';
+import { join } from 'node:path';
 import { findPrismaDir } from '../../prisma/migrate';
+import { compileSources } from './compiled-sources';
 
 export interface Exit {
   readonly code: number | null;
@@ -23,23 +23,11 @@ export interface CompiledProject {
 export function compileProject(): CompiledProject {
   const root = mkdtempSync(join(tmpdir(), 'durable-room-dist-'));
   const sources = findPrismaDir();
-  mkdirSync(join(root, 'dist/prisma'), { recursive: true });
   cpSync(join(sources, 'migrations'), join(root, 'prisma/migrations'), { recursive: true });
-  symlinkSync(join(dirname(sources), 'node_modules'), join(root, 'node_modules'));
-  const project = dirname(sources);
-  mkdirSync(join(root, 'dist/worker/cli'), { recursive: true });
-  for (const name of [
-    ...['database-url', 'schema-engine', 'migrate'].map((file) => `prisma/${file}`),
-    ...['main', 'program', 'commands', 'migrate'].map((file) => `worker/cli/${file}`),
-  ]) {
-    const { code } = transformFileSync(join(project, `${name}.ts`), {
-      jsc: { parser: { syntax: 'typescript' }, target: 'es2022' },
-      // As tsc: `import()` stays what it is.
-      module: { type: 'commonjs', ignoreDynamic: true },
-      swcrc: false,
-    });
-    writeFileSync(join(root, 'dist', `${name}.js`), code);
-  }
+  compileSources(root, [
+    ...['database-url', 'schema-engine', 'migrate'].map((name) => `prisma/${name}`),
+    ...['main', 'program', 'commands', 'migrate'].map((name) => `worker/cli/${name}`),
+  ]);
   return {
     migrationsDir: join(root, 'prisma/migrations'),
     migrate: (databaseUrl) => {

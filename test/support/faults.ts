@@ -4,16 +4,19 @@ import { activityInfo } from '@temporalio/activity';
 import { InterceptedDatabase } from './intercepted-database';
 import type { Database } from '../../prisma/store/db/database';
 
-/** The same database, whose transactions in this activity throw `error` instead of running, as often as `times` says. */
+/**
+ * The same database, whose transactions in this activity throw `error` instead of running, at most `times` times. A function
+ * names the activity of the moment, or none.
+ */
 export function failingIn(
   db: Database,
-  activity: string,
+  activity: string | (() => string | undefined),
   error: () => Error,
   times = Number.POSITIVE_INFINITY,
 ): Database {
   let left = times;
   return new InterceptedDatabase(db, async (work, run) => {
-    if (left > 0 && currentActivity() === activity) {
+    if (left > 0 && isActivity(activity)) {
       left -= 1;
       throw error();
     }
@@ -21,10 +24,11 @@ export function failingIn(
   });
 }
 
-function currentActivity(): string | null {
+function isActivity(activity: string | (() => string | undefined)): boolean {
   try {
-    return activityInfo().activityType;
+    return activityInfo().activityType === (typeof activity === 'string' ? activity : activity());
   } catch {
-    return null;
+    // Outside of an activity.
+    return false;
   }
 }

@@ -5,6 +5,7 @@ import { chmod, mkdir, mkdtemp, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { openDataFolder } from '../../worker/local/data-folder';
 import { startServices, type Services } from '../../worker/local/services';
+import { compileFileParser } from './compiled-sources';
 import { ensureTemplate } from './database';
 import { makeTemporaryFolder } from './temporary-folder';
 import { CLI_CACHE } from '../../worker/local/project-root';
@@ -36,6 +37,7 @@ export default async function setUp(): Promise<void> {
   process.env['TEST_DATABASE_URL_BASE'] = services.databaseUrl;
   process.env['TEST_TEMPORAL_ADDRESS'] = services.temporal.address;
   process.env['TEST_BUNDLE_FOLDER'] = await mkdtemp(join(path, 'bundles-'));
+  process.env['TEST_FILE_PARSER'] = compileFileParser(await mkdtemp(join(path, 'parser-')));
   await ensureTemplate();
   globalThis.durableRoomServers = {
     services,

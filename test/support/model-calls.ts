@@ -53,7 +53,10 @@ export function useModelCalls(protocol: WireFormat): ModelCalls {
     started?.reset();
     expect(printed.splice(0)).toEqual([]);
   });
-  afterAll(() => started?.stop());
+  afterAll(async () => {
+    jest.restoreAllMocks();
+    await started?.stop();
+  });
 
   const calls: ModelCalls = {
     get model() {

@@ -3,6 +3,7 @@
 
 import type { Database } from '../../prisma/store/db/database';
 import type { RunTimeouts } from '../../workflows/contract';
+import { FULL_RUN } from './test-runs';
 
 /**
  * None of them passes by itself, on however busy a machine, and a run and its model call outlast PATIENCE_MS: a limit that
@@ -20,10 +21,10 @@ export function temporalAddress(): string {
 }
 
 /**
- * How long a test waits for what must come. No promise is so slow, and no test that passes waits so long, however busy its
- * machine: a number close to what is usual would be a measurement. One test may wait twice (jest.config.js).
+ * How long a test waits for a condition. No test that passes waits so long, on however busy a machine, and one wait ends
+ * before the test's own limit (jest.config.js), so that its message is seen.
  */
-const PATIENCE_MS = 240_000;
+const PATIENCE_MS = FULL_RUN ? 110_000 : 50_000;
 
 /** Waits until `probe` returns something, looking often; fails with `what` after `timeoutMs`. */
 export async function until<T>(

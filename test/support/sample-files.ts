@@ -1,12 +1,10 @@
 // Files as tests upload them, and the parser that reads them: PDFs made by hand, small enough to see what is in them.
 
-import { join } from 'node:path';
 import type { Database } from '../../prisma/store/db/database';
 import { readFileOnce } from '../../worker/file-loop';
 import type { ParseOutcome } from '../../worker/file-parser/limits';
 import { parseInProcess, type ParserOptions } from '../../worker/file-parser/parser-process';
 import type { ApiAnswer, ApiClient } from './api';
-import { COMPILED } from './compiled';
 
 /** A PDF whose pages say these texts (ASCII). */
 export function makePdf(pages: readonly string[], extraInCatalog = ''): Buffer {
@@ -53,8 +51,8 @@ export function upload(
   return client.send('POST', `${room}/files?name=${encodeURIComponent(name)}`, { body, headers });
 }
 
-/** Compiled: a process can't be forked from a source. */
-const PARSER_MAIN = join(COMPILED, 'worker', 'file-parser', 'main.js');
+/** Compiled by globalSetup: a process can't be forked from a source. */
+const PARSER_MAIN = process.env['TEST_FILE_PARSER'] ?? '';
 
 /** Has a parser read everything that waits, as a worker's loop does. */
 export async function readWaitingFiles(db: Database, options: ParserOptions = {}): Promise<void> {

@@ -134,7 +134,7 @@ test('every entry has a lane and a mark, and positions follow the order of time'
       const { marks, positionOf } = lanes(data);
       for (const one of data) {
         expect(LANES).toContain(laneOf(one));
-          expect(marks.some(({ label }) => label.includes(one.message))).toBe(true);
+        expect(marks.some(({ label }) => label.includes(one.message))).toBe(true);
       }
       const positions = data.map(({ at }) => positionOf(Date.parse(at)));
       expect(positions).toEqual([...positions].sort((a, b) => a - b));

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 
 import { openDataFolder } from '../../worker/local/data-folder';
 import { identifyProcess, isStillRunning } from '../../worker/local/process-identity';
-import { startOwner } from '../integration/embedded-owner';
+import { startOwner } from '../support/embedded-owner';
 
 let dir: string;
 beforeEach(async () => {

@@ -10,7 +10,7 @@ import { isStillRunning } from '../../worker/local/process-identity';
 import { findTemporalCli } from '../../worker/local/temporal-cli';
 import { startEmbeddedTemporal } from '../../worker/local/temporal-server';
 import type { EmbeddedTemporal, EmbeddedTemporalOptions } from '../../worker/local/temporal-server';
-import { startOwner } from './embedded-owner';
+import { startOwner } from '../support/embedded-owner';
 
 const CACHE = join(__dirname, '..', '..', 'node_modules', '.cache', 'durable-room');
 

@@ -1,12 +1,12 @@
 // The claim: one winner per agent and message, for ever; the same execution again; everybody else refused.
 
-import { connectDatabase } from '../../prisma/client';
-import { claimAsLost, claimMessage, type ClaimOutcome } from '../../prisma/store/runs/claims';
-import { closeAsLost } from '../../prisma/store/runs/fence';
-import { newId } from '../../prisma/store/db/ids';
-import { constraintOf } from '../../prisma/store/db/sql-errors';
-import type { SqlTx } from '../../prisma/store/db/transaction';
-import { deliverWakes } from '../../prisma/store/runs/wakes';
+import { connectDatabase } from '../../../prisma/client';
+import { claimAsLost, claimMessage, type ClaimOutcome } from '../../../prisma/store/runs/claims';
+import { closeAsLost } from '../../../prisma/store/runs/fence';
+import { newId } from '../../../prisma/store/db/ids';
+import { constraintOf } from '../../../prisma/store/db/sql-errors';
+import type { SqlTx } from '../../../prisma/store/db/transaction';
+import { deliverWakes } from '../../../prisma/store/runs/wakes';
 import {
   deliveredWake,
   eventsOf,
@@ -15,9 +15,10 @@ import {
   newExecution,
   openRun,
   untilWaiting,
-} from '../support/store-runs';
-import { openTcpGate } from '../support/tcp-gate';
-import { createWorld, type World } from '../support/world';
+} from '../../support/store-runs';
+import { openTcpGate } from '../../support/tcp-gate';
+import { createWorld, type World } from '../../support/world';
+import { repetitions } from '../../support/test-runs';
 
 let world: World;
 
@@ -41,8 +42,8 @@ async function written(wake: Wake): Promise<{ claims: number; runs: number; wake
 }
 
 describe('who is granted a claim', () => {
-  test('one of fifty executions at once over five connections, twenty times over', async () => {
-    for (let round = 0; round < 20; round += 1) {
+  test('one of fifty executions at once over five connections, round after round', async () => {
+    for (let round = 0; round < repetitions(3, 20); round += 1) {
       const wake = await deliveredWake(world);
       const outcomes = await Promise.all(Array.from({ length: 50 }, () => claim(wake)));
       const granted = outcomes.filter((outcome) => outcome.kind === 'granted');

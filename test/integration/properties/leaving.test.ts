@@ -1,13 +1,14 @@
 // The ways out of a room: an agent removed, a member that leaves, a room closed. What was written stays, what was under way
 // ends visibly, and a claim or a step at the same moment either comes first or finds the door shut.
 
-import { claimMessage } from '../../prisma/store/runs/claims';
-import { closeRoom, leaveRoom, removeFromRoster } from '../../prisma/store/lifecycle/departure';
-import type { Tx } from '../../prisma/store/db/transaction';
-import { deliverWakes } from '../../prisma/store/runs/wakes';
-import { expectGaplessRoom } from '../support/ledger';
-import { eventsOf, LIMITS, newExecution, repliedRun, activitiesOf } from '../support/store-runs';
-import { createWorld, type World } from '../support/world';
+import { claimMessage } from '../../../prisma/store/runs/claims';
+import { closeRoom, leaveRoom, removeFromRoster } from '../../../prisma/store/lifecycle/departure';
+import type { Tx } from '../../../prisma/store/db/transaction';
+import { deliverWakes } from '../../../prisma/store/runs/wakes';
+import { expectGaplessRoom } from '../../support/ledger';
+import { eventsOf, LIMITS, newExecution, repliedRun, activitiesOf } from '../../support/store-runs';
+import { createWorld, type World } from '../../support/world';
+import { repetitions } from '../../support/test-runs';
 
 let world: World;
 
@@ -91,7 +92,7 @@ describe.each(ways)('when $way', ({ why, reason, events, leave }) => {
   });
 
   test('a claim at the same moment is first or finds it over: no run of it stays open', async () => {
-    for (let round = 0; round < 6; round += 1) {
+    for (let round = 0; round < repetitions(1, 6); round += 1) {
       const messageIds = [];
       for (let n = 0; n < 3; n += 1) messageIds.push((await world.post(`@scout ${n}`)).messageId);
       await deliverWakes(world.db, 10);

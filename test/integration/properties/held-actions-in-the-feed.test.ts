@@ -1,20 +1,21 @@
 // The company's feed tells what becomes of its held actions: each change once, as it was, and to nobody else. Their numbers
 // are given by readers, so nobody who acts waits for anybody, and nothing that commits late is passed over.
 
-import { createStreams, STREAM_SETTINGS, type Streams } from '../../api/middleware/event-streams';
-import { expireHeldActions } from '../../prisma/store/runs/held-actions/decide';
-import { numberChanges } from '../../prisma/store/runs/held-actions/feed';
-import { openHeldActions } from '../../prisma/store/runs/held-actions/open';
-import { closeAsLost } from '../../prisma/store/runs/fence';
-import { Database } from '../../prisma/store/db/database';
-import type { PipelineTx, Tx } from '../../prisma/store/db/transaction';
-import type { ApiClient, Json } from '../support/api';
-import { openWorldApi, type WorldApi } from '../support/world-api';
-import { openEvents, type EventReader } from '../support/event-source';
-import { decide, heldRun, letExpire, SAYS_ALL, SEND, setRights } from '../support/holds';
-import { HOLD_EXPIRY_MS } from '../support/runs';
-import { activitiesOf, holdTransaction, repliedRun, untilWaiting, type OpenRun } from '../support/store-runs';
-import { createWorld, type World } from '../support/world';
+import { createStreams, STREAM_SETTINGS, type Streams } from '../../../api/middleware/event-streams';
+import { expireHeldActions } from '../../../prisma/store/runs/held-actions/decide';
+import { numberChanges } from '../../../prisma/store/runs/held-actions/feed';
+import { openHeldActions } from '../../../prisma/store/runs/held-actions/open';
+import { closeAsLost } from '../../../prisma/store/runs/fence';
+import { Database } from '../../../prisma/store/db/database';
+import type { PipelineTx, Tx } from '../../../prisma/store/db/transaction';
+import type { ApiClient, Json } from '../../support/api';
+import { openWorldApi, type WorldApi } from '../../support/world-api';
+import { openEvents, type EventReader } from '../../support/event-source';
+import { decide, heldRun, letExpire, SAYS_ALL, SEND, setRights } from '../../support/holds';
+import { HOLD_EXPIRY_MS } from '../../support/runs';
+import { activitiesOf, holdTransaction, repliedRun, untilWaiting, type OpenRun } from '../../support/store-runs';
+import { createWorld, type World } from '../../support/world';
+import { repetitions } from '../../support/test-runs';
 
 const HOLD_SEND = { task_send: 'hold' } as const;
 const STEP = 'task_send:1';
@@ -231,7 +232,7 @@ test('a change that is rolled back leaves no gap', async () => {
 });
 
 test('many who write and many who read at once: every reader is told the same, all of it, once', async () => {
-  const WRITERS = 20;
+  const WRITERS = repetitions(8, 20);
   const runs: OpenRun[] = [];
   for (let n = 0; n < WRITERS; n += 1) runs.push(await readyRun());
   const { next: start } = await readOn(door.host.member);

@@ -1,20 +1,21 @@
 // Random programs of claims, requests, steps, endings, departures and posts, one after the other and at the same time,
 // from several Temporal runs over several pools: whatever the order, nothing happens twice and everything has its ending.
 //
-//   INTERLEAVING_STEPS  how many commands in all; 5,000 by default
+//   INTERLEAVING_STEPS  how many commands in all; 5,000 by default in the full run, 500 in `npm test`
 //   INTERLEAVING_SEED   where to begin; a failure prints the one to begin with, and the path to its program
 //   INTERLEAVING_PATH   runs that one program
 
 import fc from 'fast-check';
-import { connectDatabase, type Database } from '../../prisma/client';
-import { deliverWakes } from '../../prisma/store/runs/wakes';
-import { createTestDatabase, type TestDatabase } from '../support/database';
-import { openGrounds, putToSleep, wakeUp, type Ground } from '../support/interleaving-grounds';
-import { violationsOf, Watch } from '../support/interleaving-invariants';
-import { COMMAND_WEIGHTS, Player, type Command, type CommandKind } from '../support/interleavings';
-import { waitForNothingHeld } from '../support/ledger';
+import { connectDatabase, type Database } from '../../../prisma/client';
+import { deliverWakes } from '../../../prisma/store/runs/wakes';
+import { createTestDatabase, type TestDatabase } from '../../support/database';
+import { openGrounds, putToSleep, wakeUp, type Ground } from '../../support/interleaving-grounds';
+import { violationsOf, Watch } from '../../support/interleaving-invariants';
+import { COMMAND_WEIGHTS, Player, type Command, type CommandKind } from '../../support/interleavings';
+import { waitForNothingHeld } from '../../support/ledger';
+import { repetitions } from '../../support/test-runs';
 
-const STEPS = Number(process.env['INTERLEAVING_STEPS'] ?? 5_000);
+const STEPS = Number(process.env['INTERLEAVING_STEPS'] ?? repetitions(500, 5_000));
 const SEED = Number(process.env['INTERLEAVING_SEED'] ?? Math.floor(Math.random() * 2 ** 31));
 const PATH = process.env['INTERLEAVING_PATH'];
 

@@ -2,16 +2,17 @@
 // budget is overrun, and what is settled is what the ledger says.
 
 import fc from 'fast-check';
-import { renderContext } from '../../activities/context/render';
-import { claimAsLost, claimMessage } from '../../prisma/store/runs/claims';
-import { Fenced } from '../../prisma/store/db/errors';
-import { claimRequest, endRequest, type RequestResult } from '../../prisma/store/runs/model-requests';
-import { closeAsLost, closeRun } from '../../prisma/store/runs/fence';
-import { deliverWakes } from '../../prisma/store/runs/wakes';
-import { wakeWorkflowId } from '../../workflows/contract';
-import { answeredWith, budgetViolations } from '../support/budgets';
-import { LIMITS, NO_FACTS } from '../support/store-runs';
-import { createWorld, type World } from '../support/world';
+import { renderContext } from '../../../activities/context/render';
+import { claimAsLost, claimMessage } from '../../../prisma/store/runs/claims';
+import { Fenced } from '../../../prisma/store/db/errors';
+import { claimRequest, endRequest, type RequestResult } from '../../../prisma/store/runs/model-requests';
+import { closeAsLost, closeRun } from '../../../prisma/store/runs/fence';
+import { deliverWakes } from '../../../prisma/store/runs/wakes';
+import { wakeWorkflowId } from '../../../workflows/contract';
+import { answeredWith, budgetViolations } from '../../support/budgets';
+import { LIMITS, NO_FACTS } from '../../support/store-runs';
+import { createWorld, type World } from '../../support/world';
+import { repetitions } from '../../support/test-runs';
 
 const PER_RUN = 90;
 let world: World;
@@ -109,7 +110,7 @@ test('no order of deliveries and endings overruns a budget, leaks a reservation 
       if (found.length > 0) throw new Error(found.join('\n'));
       if ((await world.db.tokenReservation.count({ where: { settled: null } })) > 0) throw new Error('left reserved');
     }),
-    { numRuns: 12, endOnFailure: true },
+    { numRuns: repetitions(3, 12), endOnFailure: true },
   );
   const delivered = await world.db.tokenReservation.count();
   const turnedAway = await world.db.wake.count({ where: { reason: 'budget' } });

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { openDataFolder } from '../../worker/local/data-folder';
 import { isStillRunning } from '../../worker/local/process-identity';
 import { startServices } from '../../worker/local/services';
-import { startOwner } from './embedded-owner';
+import { startOwner } from '../support/embedded-owner';
 
 const CACHE = join(__dirname, '..', '..', 'node_modules', '.cache', 'durable-room');
 

@@ -10,7 +10,7 @@ import type { EmbeddedPostgres } from '../../worker/local/postgres';
 import { binariesIn, hydrateSymlinks } from '../../worker/local/postgres-binaries';
 import { ensureReachableBinaries } from '../../worker/local/postgres-user';
 import { isStillRunning } from '../../worker/local/process-identity';
-import { startOwner } from './embedded-owner';
+import { startOwner } from '../support/embedded-owner';
 
 const asRoot = process.getuid?.() === 0;
 

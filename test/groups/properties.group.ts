@@ -1,0 +1,3 @@
+import { runGroup } from './group';
+
+runGroup('integration/properties', 1, 1);

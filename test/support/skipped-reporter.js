@@ -1,0 +1,13 @@
+// Prints every skipped test by name at the end of a run, so that no test is left out unseen.
+
+module.exports = class SkippedReporter {
+  onRunComplete(_, { testResults }) {
+    const skipped = testResults.flatMap((file) =>
+      file.testResults
+        .filter(({ status }) => status === 'pending' || status === 'todo')
+        .map(({ fullName }) => fullName),
+    );
+    console.log(`\nSkipped tests: ${skipped.length}`);
+    for (const name of skipped) console.log(`  ${name}`);
+  }
+};
