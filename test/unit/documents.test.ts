@@ -53,7 +53,12 @@ const document = (path: string): Document => {
 
 test('there is one document per reader', () => {
   const required = [
-    ...['README.md', 'ARCHITECTURE.md', 'CONTRIBUTING.md', 'SECURITY.md', 'CHANGELOG.md', 'docs/decisions/README.md'],
+    'README.md',
+    'ARCHITECTURE.md',
+    'CONTRIBUTING.md',
+    'SECURITY.md',
+    'CHANGELOG.md',
+    'docs/decisions/README.md',
     ...['concepts', 'api', 'models', 'console', 'mcp', 'temporal', 'operations', 'runbook', 'keys'].map(inDocs),
     ...['usage-and-budgets', 'files-and-search', 'benchmarks', 'crash-lab'].map(inDocs),
   ];
@@ -78,7 +83,7 @@ test('the README links to every document, and the index of the decisions to ever
   expect(missing(expected, (path) => linked.has(path))).toEqual([]);
 });
 
-describe.each(cases)('%s', (path, { text }) => {
+describe.each(cases)('%s', (documentPath, { text }) => {
   test('names paths that exist', () => {
     const named = codeSpans(text).flatMap((span) => projectPathOf(span, roots) ?? []);
     expect(missing(named, (name) => paths.has(name) || BUILD_OUTPUTS.includes(name))).toEqual([]);
@@ -101,7 +106,7 @@ describe.each(cases)('%s', (path, { text }) => {
 
   test('names metrics that exist', () => {
     const named = codeSpans(text).flatMap((span) => [...span.matchAll(/durable_room_[a-z_]+/g)].map(([name]) => name));
-    const former = path === 'CHANGELOG.md' ? FORMER_METRICS : [];
+    const former = documentPath === 'CHANGELOG.md' ? FORMER_METRICS : [];
     const channels = new Set(['durable_room_wakes', 'durable_room_events']);
     const exists = (name: string): boolean =>
       former.includes(name) || grepFor(name, ...(channels.has(name) ? ['prisma'] : ['worker', 'api']));
@@ -110,7 +115,7 @@ describe.each(cases)('%s', (path, { text }) => {
 
   test('links to files and headings that exist', () => {
     const broken = relativeLinks(text).filter((link) => {
-      const target = link.path === '' ? path : posix.join(posix.dirname(path), link.path);
+      const target = link.path === '' ? documentPath : posix.join(posix.dirname(documentPath), link.path);
       if (!paths.has(target) || !existsSync(join(ROOT, target))) return true;
       return link.anchor !== null && !headingAnchors(readProjectFile(target)).has(link.anchor);
     });

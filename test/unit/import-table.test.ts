@@ -38,7 +38,7 @@ const ALLOWED: Readonly<Record<string, (module: string) => { value: boolean; typ
 
 function readTable(): { row: string; column: string; cell: string }[] {
   const lines = readProjectFile('ARCHITECTURE.md').split('\n');
-  const from = lines.findIndex((line) => /^\| from ↓ to →/.test(line));
+  const from = lines.findIndex((line) => line.startsWith('| from ↓ to →'));
   const cellsOf = (line: string): string[] =>
     line
       .split('|')
