@@ -2,6 +2,7 @@
 // line, one task. Asked what is left, it looks into the room that it is shown and declares only what is not there.
 
 import type { DeclaredReply } from '../../workflows/contract';
+import { NOTHING_DECLARED } from '../../workflows/policy/steps';
 import type { CapturedRequest, ScriptedModel } from '../../test/support/scripted-model-server';
 import { CLERK } from './job-rooms';
 
@@ -61,6 +62,7 @@ function whatIsLeft(shown: Shown): DeclaredReply {
 
 function declare(what: { reply: string; memory: boolean; task: boolean }): DeclaredReply {
   return {
+    ...NOTHING_DECLARED,
     reply: what.reply,
     memory: what.memory ? { category: 'fact', content: LINE, tags: [], visibility: 'shared' } : null,
     task_updates: [],

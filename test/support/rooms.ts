@@ -8,6 +8,7 @@ import { addToRoster, lockRoomForWrite, PRESETS } from '../../prisma/store/rooms
 import { stageTask } from '../../prisma/store/rooms/tasks';
 import { inTransaction } from '../../prisma/store/db/transaction';
 import type { DeclaredReply, OnCrash } from '../../workflows/contract';
+import { NOTHING_DECLARED } from '../../workflows/policy/steps';
 import type { World } from './world';
 
 export interface TestRoom {
@@ -102,6 +103,7 @@ export async function openRoom(
 /** A reply with one step of every kind: text, a memory line, the answer to a task of the agent's, a task for the clerk. */
 export function declareEveryKind(room: TestRoom, taskId: string): DeclaredReply {
   return {
+    ...NOTHING_DECLARED,
     reply: 'Done.',
     memory: { category: 'fact', content: 'It was done.', tags: [], visibility: 'shared' },
     task_updates: [{ task: taskId, state: 'done', result: 'done' }],
