@@ -2,6 +2,7 @@
 // If it is asked what is left, it declares only what is missing in the room.
 
 import type { DeclaredReply } from '../../workflows/contract';
+import { NOTHING_DECLARED } from '../../workflows/policy/steps';
 import type { CapturedRequest, ScriptedModel } from '../../test/support/scripted-model-server';
 import { CLERK } from './job-rooms';
 
@@ -62,6 +63,7 @@ function replyToContinue(shown: ShownContext): DeclaredReply {
 
 function declare(what: { reply: string; memory: boolean; task: boolean }): DeclaredReply {
   return {
+    ...NOTHING_DECLARED,
     reply: what.reply,
     memory: what.memory ? { category: 'fact', content: LINE, tags: [], visibility: 'shared' } : null,
     task_updates: [],

@@ -2,12 +2,13 @@
 // Answers that fail the request are in model-call-failures.test.ts, what only one format knows in model-call-formats.test.ts.
 
 import { requestReply, type ModelAnswer, type WrittenRequest } from '../../activities/model/provider';
+import { NOTHING_DECLARED } from '../../workflows/policy/steps';
 import { bodyOf } from '../support/scripted-answers';
 import { KEY, useModelCalls } from '../support/model-calls';
 import { answer, startScriptedModel, type ScriptedAnswer } from '../support/scripted-model-server';
 import { ALL_FORMATS, WIRE_FORMATS, wordOf } from '../support/wire-formats';
 
-const SILENT = { reply: null, memory: null, task_updates: [], tasks_to_send: [] };
+const SILENT = NOTHING_DECLARED;
 const KNOWN_USAGE = { inputTokens: 120, outputTokens: 30 };
 
 describe.each(ALL_FORMATS)('%s', (format) => {

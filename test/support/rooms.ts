@@ -7,6 +7,7 @@ import { modelKeyBinding } from '../../prisma/store/model-keys/model-keys';
 import { addToRoster, lockRoomForWrite, PRESETS } from '../../prisma/store/rooms/roster';
 import { stageTask } from '../../prisma/store/rooms/tasks';
 import type { DeclaredReply, OnCrash } from '../../workflows/contract';
+import { NOTHING_DECLARED } from '../../workflows/policy/steps';
 import type { World } from './world';
 
 export interface TestRoom {
@@ -101,6 +102,7 @@ export async function openRoom(
 /** A reply with one step of every kind: text, a memory line, the answer to a task of the agent's, a task for the clerk. */
 export function declareEveryKind(room: TestRoom, taskId: string): DeclaredReply {
   return {
+    ...NOTHING_DECLARED,
     reply: 'Done.',
     memory: { category: 'fact', content: 'It was done.', tags: [], visibility: 'shared' },
     task_updates: [{ task: taskId, state: 'done', result: 'done' }],

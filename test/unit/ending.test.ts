@@ -58,7 +58,7 @@ describe('the steps of a reply', () => {
     const memory = { category: 'fact', content: 'c', tags: [], visibility: 'shared' } as const;
     const update = { task: 't', state: 'done', result: 'r' } as const;
     const send = { to: 'scout', goal: 'g', acceptance_criteria: [], priority: 'normal', deadline: null } as const;
-    const reply = { reply: 'text', memory, task_updates: [update, update], tasks_to_send: [send] };
+    const reply = { ...NOTHING_DECLARED, reply: 'text', memory, task_updates: [update, update], tasks_to_send: [send] };
     expect(declaredKinds(reply)).toEqual(EVERYTHING);
     expect(planSteps(EVERYTHING)).toEqual([
       { key: 'reply', kind: 'reply', position: 0, index: 0 },

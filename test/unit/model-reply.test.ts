@@ -12,7 +12,13 @@ const SEND = {
   priority: 'high',
   deadline: '2026-08-08',
 } as const;
-const WHOLE: DeclaredReply = { reply: 'Done.', memory: MEMORY, task_updates: [UPDATE], tasks_to_send: [SEND] };
+const WHOLE: DeclaredReply = {
+  ...NOTHING_DECLARED,
+  reply: 'Done.',
+  memory: MEMORY,
+  task_updates: [UPDATE],
+  tasks_to_send: [SEND],
+};
 
 const declared = (reply: DeclaredReply) => ({ ok: true, reply });
 const plain = (text: string) => declared({ ...SILENT, reply: text });
