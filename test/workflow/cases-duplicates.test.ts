@@ -17,11 +17,12 @@ import { join } from 'node:path';
 import type { ActivityOptions } from '@temporalio/workflow';
 import { createActivities, type ActivityDeps } from '../../activities';
 import { loadRun } from '../../prisma/store/runs/run-reads';
-import { WORKFLOW_TYPE, wakeWorkflowId, type AgentRunInput } from '../../workflows/contract';
+import { STEP_KINDS, WORKFLOW_TYPE, wakeWorkflowId, type AgentRunInput } from '../../workflows/contract';
 import { expectLedgerEqualsRoom, waitForNothingHeld } from '../support/ledger';
 import { closedRun, startTestWorker, until, type TestWorker } from '../support/runs';
 import { answer, startScriptedModel, type ScriptedModel } from '../support/scripted-model-server';
 import { createWorld, type World } from '../support/world';
+import { STEP_RULES } from '../../workflows/policy/steps';
 
 let model: ScriptedModel;
 let world: World;
@@ -113,6 +114,8 @@ describe('every activity says how often it is tried', () => {
     const picked = [...proxies.matchAll(/Pick<Activities, ([^>]+)>/g)].flatMap(([, names = '']) =>
       [...names.matchAll(/'(\w+)'/g)].map(([, name]) => name),
     );
+    expect(proxies).toContain('Pick<Activities, StepActivity>');
+    picked.push(...STEP_KINDS.map((kind) => STEP_RULES[kind].activity));
     expect(picked.sort()).toEqual(Object.keys(createActivities({} as ActivityDeps)).sort());
     const callers = readdirSync(WORKFLOWS, { recursive: true, encoding: 'utf8' })
       .filter((name) => name.endsWith('.ts'))
