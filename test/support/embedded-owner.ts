@@ -13,7 +13,7 @@ require.extensions['.ts'] = (module, file) => module._compile(
   swc.transformFileSync(file, { jsc: { parser: { syntax: 'typescript' }, target: 'es2022' }, module: { type: 'commonjs' } }).code,
   file,
 );
-const load = (name) => require(${JSON.stringify(join(ROOT, 'worker', 'embedded'))} + '/' + name + '.ts');
+const load = (name) => require(${JSON.stringify(join(ROOT, 'worker', 'local'))} + '/' + name + '.ts');
 `;
 
 export interface Owner {
