@@ -21,7 +21,8 @@ const TEMPLATE_LOCK = '7306082713414558';
 export async function createTestDatabase(options: { migrated?: boolean } = {}): Promise<TestDatabase> {
   const template = options.migrated === true ? await ensureTemplate() : 'template0';
   const name = `test_${process.pid}_${randomBytes(6).toString('hex')}`;
-  await onBase((base) => base.query(`CREATE DATABASE "${name}" TEMPLATE "${template}"`));
+  // FILE_COPY: half the time of WAL_LOG, the default, whose write-ahead log a test does not need.
+  await onBase((base) => base.query(`CREATE DATABASE "${name}" TEMPLATE "${template}" STRATEGY FILE_COPY`));
   return {
     url: urlOf(name),
     name,

@@ -33,10 +33,12 @@ beforeAll(async () => {
   const deps = { db: failingIn(world.db, () => failing, unreachable), timeouts, logFailure: () => undefined };
   worker = await startTestWorker(world, { deps });
 });
-beforeEach(() => {
+beforeEach(async () => {
   model.reset();
   failing = undefined;
   failures = 0;
+  // A provider that refuses the key would suppress the wakes of the tests that follow.
+  await world.db.modelKey.updateMany({ data: { rejectedVersion: null } });
 });
 afterAll(async () => {
   await worker.stop();
