@@ -298,7 +298,7 @@ describe.each(ALL_FORMATS)('%s', (format) => {
     );
     answers.forEach((outcome, n) => {
       expect(outcome).toMatchObject({ kind: 'reply', reply: { reply: expect.stringContaining(`key-${n}-`) } });
-      expect(outcome).toMatchObject({ reply: { reply: expect.stringContaining(`said prompt ${n}-`) } });
+      expect(outcome).toMatchObject({ reply: { reply: expect.stringContaining(`sent prompt ${n}-`) } });
     });
     expect(calls.model.requests).toHaveLength(40);
   });

@@ -81,7 +81,7 @@ describe('a message', () => {
 
   test('that lists an agent outside the room is refused completely', async () => {
     const before = await lastSeq();
-    const refused = post({ text: '@scribe', mentions: ['scribe', 'nobody'] });
+    const refused = post({ text: '@scribe', mentions: ['scribe', 'unknown'] });
     await expect(refused).rejects.toMatchObject({ constructor: InvalidInput, pointer: '/mentions/1' });
     expect(await lastSeq()).toBe(before);
   });
@@ -176,7 +176,7 @@ describe('a task', () => {
 
   test('for an agent outside the room is refused completely, and an agent that sends itself a task is not woken', async () => {
     const before = await lastSeq();
-    await expect(sendTask({ to: 'nobody' })).rejects.toThrow(NotFound);
+    await expect(sendTask({ to: 'unknown' })).rejects.toThrow(NotFound);
     expect(await lastSeq()).toBe(before);
     expect((await sendTask({ to: 'scribe' }, scribe)).wakes).toEqual([]);
   });

@@ -97,7 +97,7 @@ test.each<[string, () => Promise<unknown>]>([
       [`passages with "${text}"`, () => searchPassages(world.db, world.roomId, asked(text), undefined, page)],
     ],
   ),
-])('%s uses indexes', async (_, work) => {
+])('a read of %s uses indexes', async (_, work) => {
   expect(await plansOf(work)).not.toMatch(LARGE);
 });
 

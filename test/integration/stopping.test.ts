@@ -112,7 +112,7 @@ describe('cancel', () => {
   test('waits for a step in progress: its effect remains, and the run is cancelled after it or not at all', async () => {
     await setRights(world, {});
     const run = await repliedRun(world, {
-      reply: 'said',
+      reply: 'a reply',
       memory: { category: 'fact', content: 'x', tags: [], visibility: 'shared' },
     });
     const held = await holdTransaction(
