@@ -1,4 +1,5 @@
-// Budgets in tokens per UTC day: reserved at delivery, settled by the run's ending, whoever delivers and however it ends.
+// Budgets in tokens per UTC day: a delivery reserves tokens and the end of the run settles them, with every dispatcher and
+// every ending.
 
 import { connectDatabase } from '../../prisma/client';
 import { renderContext } from '../../activities/context/render';
@@ -58,7 +59,7 @@ async function open(text?: string): Promise<OpenRun> {
   return { id: claim.runId, execution, ...wake };
 }
 
-/** One request of a run, with what became of it, or nothing yet. */
+/** Claims one request of a run and records its result, if one is given. */
 async function ask(run: OpenRun, result?: RequestResult): Promise<void> {
   const claim = await claimRequest(world.db, run.execution, run.id, renderContext);
   if (claim.kind !== 'send') throw new Error(`nothing to send: ${claim.kind}`);
@@ -68,7 +69,7 @@ async function ask(run: OpenRun, result?: RequestResult): Promise<void> {
 const close = (run: OpenRun, reason: CloseReason = { kind: 'failed', code: 'internal' }) =>
   closeRun(world.db, run.execution, run.id, reason);
 
-describe('a hundred wakes at once, from eight connections', () => {
+describe('a hundred concurrent deliveries over eight connections', () => {
   const all = async (text: string): Promise<void> => {
     await Promise.all(Array.from({ length: 100 }, (_, n) => world.post(`${text} number ${n}`)));
     for (;;) {
@@ -77,7 +78,7 @@ describe('a hundred wakes at once, from eight connections', () => {
     }
   };
 
-  test('of one agent: as many as its budget holds, the rest suppressed in the sight of all, unpaid', async () => {
+  test('wakes of one agent are delivered up to its budget; the rest are suppressed visibly and cost no allowance', async () => {
     await limitAgent(37 * PER_RUN + 99);
     const before = await allowance();
     await all('@scribe');
@@ -90,7 +91,7 @@ describe('a hundred wakes at once, from eight connections', () => {
     expect(await budgetViolations(world.db)).toEqual([]);
   });
 
-  test('of two agents under the budget of their company', async () => {
+  test('wakes of two agents stay within the budget of their company', async () => {
     const second = await world.addAgent({ slug: 'second' });
     await world.db.agent.update({ where: { id: second.id }, data: { tokensPerRun: 70 } });
     await limitCompany(5_000);
@@ -98,7 +99,7 @@ describe('a hundred wakes at once, from eight connections', () => {
     await all('@scribe @second');
     const counted = await countedToday(world.db);
     expect(counted.get(world.host.id)).toBeLessThanOrEqual(5_000);
-    // Nothing that would have fitted was turned away: 70 is the least that a wake asks for.
+    // No wake was suppressed that the budget could hold: the smallest reservation is 70.
     expect(counted.get(world.host.id)).toBeGreaterThan(5_000 - 70);
     expect(counted.get(second.id)).toBeLessThanOrEqual(2_000);
     expect((counted.get(world.scribe.id) ?? 0) + (counted.get(second.id) ?? 0)).toBe(counted.get(world.host.id));
@@ -106,7 +107,7 @@ describe('a hundred wakes at once, from eight connections', () => {
   });
 });
 
-test('who has no budget reserves nothing, and others’ being used up does not stop it', async () => {
+test('an agent without a budget reserves nothing, and is not stopped by the exhausted budget of another agent', async () => {
   await limitAgent(0);
   await world.post('@scribe @scout both of you');
   expect((await deliverWakes(world.db, 50)).map((wake) => wake.agentId)).toEqual([world.scout.id]);
@@ -114,24 +115,24 @@ test('who has no budget reserves nothing, and others’ being used up does not s
   expect(await states()).toEqual({ delivered: 1, budget: 1 });
 });
 
-test('a wake that the allowance does not pay for is not over budget, and leaves the budget to others', async () => {
+test('a wake that is over budget costs no allowance; the next wake gets that allowance', async () => {
   await world.db.room.update({ where: { id: world.roomId }, data: { runAllowance: 1 } });
   await limitAgent(PER_RUN);
   await world.post('@scribe one');
   await world.post('@scribe two');
-  // Of the same company: between companies, turns go before age.
+  // In the same company, because companies take turns regardless of age.
   await world.addAgent({ slug: 'clerk' });
   await world.post('@clerk three');
   await world.db.room.update({ where: { id: world.roomId }, data: { runAllowance: 2 } });
   expect(await deliverWakes(world.db, 50)).toHaveLength(2);
-  // The second is over budget, so the allowance that it would have cost is the third's.
+  // The second wake is over budget, so its share of the allowance remains for the third.
   expect(await states()).toEqual({ delivered: 2, budget: 1 });
   expect(await allowance()).toBe(0);
   const later = await world.post('@clerk four');
   expect(later.wakes).toMatchObject([{ reason: 'allowance' }]);
 });
 
-test('a dispatcher waits for another’s reservations of the same company before it counts', async () => {
+test('a dispatcher waits for the reservations of another dispatcher in the same company before it counts', async () => {
   await limitAgent(PER_RUN);
   await world.post('@scribe one');
   const other = await connectDatabase(world.url, {
@@ -142,7 +143,7 @@ test('a dispatcher waits for another’s reservations of the same company before
     applicationName: 'durable-room-test',
   });
   try {
-    // The first dispatcher has reserved and waits for the room, which somebody is writing to.
+    // The first dispatcher has reserved and waits for the room, which another transaction has locked.
     const writer = await holdTransaction(
       world.db,
       (tx) => tx.$queryRaw`SELECT 1 AS locked FROM rooms WHERE id = ${world.roomId} FOR NO KEY UPDATE`,
@@ -166,22 +167,18 @@ describe('a run settles for', () => {
   beforeEach(() => limitAgent(10 * PER_RUN));
 
   const cases: [string, (RequestResult | undefined)[], number][] = [
-    ['nothing, when it asked nothing', [], 0],
-    ['what it used', [answeredWith(30, 12)], 42],
-    ['what it used beyond its reservation, too', [answeredWith(150, 50)], 200],
-    [
-      'nothing, for an answer that was an error',
-      [{ ...NO_FACTS, outcome: 'retry', code: 'overloaded', httpStatus: 529 }],
-      0,
-    ],
-    ['nothing, for a request that never left', [{ ...NO_FACTS, outcome: 'refused', code: 'unknown_host' }], 0],
-    ['all of it, when its request was never answered', [undefined], PER_RUN],
-    ['all of it, when the request before was never answered', [undefined, answeredWith(30, 12)], PER_RUN],
-    ['what it used, when that is more than all of it', [undefined, answeredWith(150, 12)], 162],
-    ['all of it, when its request was cut off', [{ ...NO_FACTS, outcome: 'aborted' }], PER_RUN],
-    ['all of it, when its request timed out', [{ ...NO_FACTS, outcome: 'retry', code: 'timeout' }], PER_RUN],
-    ['all of it, when the answer told no count', [answeredWith(null, null)], PER_RUN],
-    ['all of it, when the answer told half of it', [answeredWith(30, null)], PER_RUN],
+    ['nothing, without a request', [], 0],
+    ['the tokens that it used', [answeredWith(30, 12)], 42],
+    ['the tokens that it used, even beyond its reservation', [answeredWith(150, 50)], 200],
+    ['nothing, after an error answer', [{ ...NO_FACTS, outcome: 'retry', code: 'overloaded', httpStatus: 529 }], 0],
+    ['nothing, after a request that was not sent', [{ ...NO_FACTS, outcome: 'refused', code: 'unknown_host' }], 0],
+    ['its whole reservation, after a request without an answer', [undefined], PER_RUN],
+    ['its whole reservation, after an earlier request without an answer', [undefined, answeredWith(30, 12)], PER_RUN],
+    ['the tokens that it used, if they exceed its reservation', [undefined, answeredWith(150, 12)], 162],
+    ['its whole reservation, after an aborted request', [{ ...NO_FACTS, outcome: 'aborted' }], PER_RUN],
+    ['its whole reservation, after a timeout', [{ ...NO_FACTS, outcome: 'retry', code: 'timeout' }], PER_RUN],
+    ['its whole reservation, after an answer without token counts', [answeredWith(null, null)], PER_RUN],
+    ['its whole reservation, after an answer with one of two token counts', [answeredWith(30, null)], PER_RUN],
   ];
   test.each(cases)('%s', async (_, requests, settled) => {
     const run = await open();
@@ -199,7 +196,7 @@ describe('a run settles for', () => {
     ['lost', (run) => closeAsLost(world.db, run.id)],
     ['cancelled', () => world.db.transaction((tx) => suspendCompany(tx, world.host.id))],
   ];
-  test.each(endings)('the same when it ends %s, and once', async (ending, end) => {
+  test.each(endings)('the same amount if it ends as %s, and only once', async (ending, end) => {
     const run = await open();
     await ask(run, { ...NO_FACTS, outcome: 'retry', code: 'overloaded', httpStatus: 529 });
     await ask(run);
@@ -207,13 +204,13 @@ describe('a run settles for', () => {
     expect(await world.db.run.findUniqueOrThrow({ where: { id: run.id } })).toMatchObject({ ending });
     const settled = await reservationOf(run.messageId);
     expect(settled).toMatchObject({ settled: BigInt(PER_RUN) });
-    // Whoever comes late changes nothing.
+    // A second close changes nothing.
     await close(run);
     await closeAsLost(world.db, run.id);
     expect(await reservationOf(run.messageId)).toEqual(settled);
   });
 
-  test('nothing, when it is refused at its claim', async () => {
+  test('nothing, if its claim is refused', async () => {
     const wake = await deliver();
     await world.db.transaction((tx) => suspendCompany(tx, world.host.id));
     const execution = newExecution(wake.agentId, wake.messageId);
@@ -225,7 +222,7 @@ describe('a run settles for', () => {
     expect(await reservationOf(wake.messageId)).toMatchObject({ settled: 0n });
   });
 
-  test('nothing, when no execution ever claimed its wake', async () => {
+  test('nothing, if no execution claims its wake', async () => {
     const wake = await deliver();
     const { workflowId } = newExecution(wake.agentId, wake.messageId);
     expect(await claimAsLost(world.db, { ...wake, workflowId }, LIMITS)).not.toBeNull();
@@ -233,7 +230,7 @@ describe('a run settles for', () => {
   });
 });
 
-test('what was delivered before there was a budget does not count, and its run settles nothing', async () => {
+test('a wake that was delivered before the budget was set does not count, and its run settles nothing', async () => {
   const run = await open();
   await ask(run, answeredWith(1_000, 0));
   await limitAgent(PER_RUN);
@@ -244,7 +241,7 @@ test('what was delivered before there was a budget does not count, and its run s
   expect((await countedToday(world.db)).get(world.scribe.id)).toBe(PER_RUN);
 });
 
-test('what is used up is told at once; what is only reserved may be settled for less, and is judged at delivery', async () => {
+test('a post checks used tokens at once; reserved tokens are checked at delivery, since a run may settle for less', async () => {
   await limitAgent(PER_RUN);
   const run = await open();
   const waiting = await world.post('@scribe when there is room');
@@ -258,7 +255,7 @@ test('what is used up is told at once; what is only reserved may be settled for 
   expect(late.wakes).toMatchObject([{ status: 'suppressed', reason: 'budget' }]);
 });
 
-test('a start that is made again reserves nothing again', async () => {
+test('a repeated start reserves nothing again', async () => {
   await limitAgent(PER_RUN);
   const wake = await deliver();
   const { id } = await world.db.wake.findFirstOrThrow({ where: { messageId: wake.messageId } });
@@ -267,7 +264,7 @@ test('a start that is made again reserves nothing again', async () => {
   expect((await countedToday(world.db)).get(world.scribe.id)).toBe(PER_RUN);
 });
 
-test('what was settled for less can be reserved again; what was suppressed stays so', async () => {
+test('unused reserved tokens can be reserved again; a suppressed wake remains suppressed', async () => {
   await limitAgent(PER_RUN + 50);
   const run = await open();
   const turnedAway = await deliver('@scribe too early');
@@ -281,14 +278,14 @@ test('what was settled for less can be reserved again; what was suppressed stays
   expect(reasons).toMatchObject([{ reason: 'budget' }, { state: 'delivered' }]);
 });
 
-test('a run that crosses midnight settles on the day that it was reserved on, and today is untouched', async () => {
+test('a run that crosses midnight settles on the day of its reservation, not on the current day', async () => {
   await limitAgent(PER_RUN);
   const run = await open();
-  // Postgres' clock can't be moved, so the reservation is moved to yesterday.
+  // The clock of Postgres cannot be moved, so the reservation is moved to yesterday.
   await world.db.$executeRaw`UPDATE token_reservations SET day = day - 1`;
   const yesterday = (await reservationOf(run.messageId))?.day;
   expect((await countedToday(world.db)).size).toBe(0);
-  // A new day, a whole budget: yesterday's run is still open.
+  // The new day has the whole budget, although yesterday's run is still open.
   const next = await deliver('@scribe good morning');
   expect(await reservationOf(next.messageId)).toMatchObject({ reserved: BigInt(PER_RUN) });
   await ask(run, answeredWith(60, 0));
@@ -298,7 +295,7 @@ test('a run that crosses midnight settles on the day that it was reserved on, an
 });
 
 test.each(['Etc/GMT-14', 'Etc/GMT+12'])(
-  'a day is a day in UTC, whatever the time zone of a session: %s',
+  'a budget day is a UTC day in a session with the time zone %s',
   async (zone) => {
     await limitAgent(PER_RUN);
     const elsewhere = await connectDatabase(world.url, {
@@ -309,7 +306,7 @@ test.each(['Etc/GMT-14', 'Etc/GMT+12'])(
       applicationName: 'durable-room-test',
     });
     try {
-      // Of its one connection, for good.
+      // Sets the time zone of the pool's only connection.
       await elsewhere.$queryRaw`SELECT set_config('TimeZone', ${zone}, false)`;
       const { messageId } = await world.post('@scribe what day is it');
       await deliverWakes(elsewhere, 50);
@@ -324,7 +321,7 @@ test.each(['Etc/GMT-14', 'Etc/GMT+12'])(
   },
 );
 
-test('a violation would be seen', async () => {
+test('the check finds a violation', async () => {
   await limitAgent(PER_RUN);
   const run = await open();
   expect(await budgetViolations(world.db)).toEqual([]);

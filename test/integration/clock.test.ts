@@ -1,4 +1,4 @@
-// The clock that the store writes and compares with: never ahead of Postgres's own, in the precision that columns keep.
+// The clock that the store writes and compares with: never ahead of the Postgres clock, in the precision of the columns.
 
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -17,7 +17,7 @@ test('a time that a column stores is never later than the clock that a compariso
   expect(row).toEqual({ early: 0n, n: 5000n });
 });
 
-test('every default of a column that keeps milliseconds is that clock', async () => {
+test('every default of a column with millisecond precision uses that clock', async () => {
   const defaults = await world.db.$queryRaw<{ name: string; value: string }[]>`
     SELECT table_name || '.' || column_name AS name, column_default AS value FROM information_schema.columns
     WHERE table_schema = 'public' AND data_type = 'timestamp with time zone' AND datetime_precision = 3
@@ -26,7 +26,7 @@ test('every default of a column that keeps milliseconds is that clock', async ()
   expect(defaults.filter(({ value }) => value !== 'clock_ms()')).toEqual([]);
 });
 
-test('no statement of the store reads another clock', () => {
+test('no statement of the store uses another clock', () => {
   const folder = join(__dirname, '..', '..', 'prisma', 'store');
   const files = readdirSync(folder, { recursive: true, encoding: 'utf8' }).filter((name) => name.endsWith('.ts'));
   expect(files.length).toBeGreaterThan(50);

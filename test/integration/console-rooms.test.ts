@@ -73,7 +73,7 @@ test('a company sees the exact reason of a suppressed wake of its own agent', as
   expect(textOf((await reader.get(path)).html)).toContain('not woken Scribe: the room or the agent is paused.');
 });
 
-test('of another company’s private memory a person sees only the company and the time', async () => {
+test('a person sees only the company and the time of a private memory entry of another company', async () => {
   await remember('fact', 'Our margin is 12 percent.', 'private');
   const guest = consoleReader(app.url);
   await guest.signIn((await app.guestKey()).token);
@@ -162,7 +162,7 @@ describe('a message', () => {
     expect(await lastSeq()).toBe(before);
   });
 
-  test('one form that is sent twice posts one message', async () => {
+  test('a form that is submitted twice posts one message', async () => {
     const preview = await reader.submit(await reader.get(path), `${path}/message`, { text: 'only once' });
     const before = await lastSeq();
     const [first, second] = await Promise.all([
@@ -277,7 +277,7 @@ test('pages of another company’s room, tasks, runs and feed are not found', as
   }
 });
 
-test('the news path streams the room’s feed to a session', async () => {
+test('the path /news streams the room’s feed to a session', async () => {
   const aborted = new AbortController();
   const answer = await fetch(`${app.url}${path}/news?after=${await lastSeq()}`, {
     headers: { cookie: reader.cookie ?? '', accept: 'text/event-stream' },

@@ -40,7 +40,7 @@ test('a run is shown as a chart of lanes and as a table', async () => {
 test('the timeline shows a held action and the person who decided it', async () => {
   const run = await heldRun(app.world, { task_send: 'hold' });
   const path = `/console/runs/${run.id}`;
-  expect(textOf((await reader.get(path)).html)).toContain('task_send:1 is held until somebody says yes');
+  expect(textOf((await reader.get(path)).html)).toContain('task_send:1 is held until a person decides');
   const held = (await heldOf(app.world, run.id)).get('task_send:1');
   const confirm = `/console/held-actions/${held?.id}`;
   await reader.submit(await reader.get(`${confirm}/decline`), `${confirm}/decision`);
@@ -61,7 +61,7 @@ test('a run links to its workflow in the Temporal Web UI, if its address is conf
   await without.close();
 });
 
-test('of another company’s run a person sees the ending and no timeline', async () => {
+test('a person sees the ending of another company’s run, but no timeline', async () => {
   const run = await openRun(app.world);
   await closeRun(app.world.db, run.execution, run.id, { kind: 'failed', code: 'internal' });
   const guest = consoleReader(app.url);
@@ -88,7 +88,7 @@ test('the cancel page shows the effect, and only its form cancels', async () => 
   expect(textOf((await reader.get(`${path}/cancel`)).html)).toContain('The run has already ended (cancelled)');
 });
 
-test('a member cancels and asks again as an admin does; asking again posts a message in the member’s name', async () => {
+test('a member can cancel and ask again like an admin; asking again posts a message in the member’s name', async () => {
   const member = consoleReader(app.url);
   await member.signIn((await app.hostKey('member', 'Mel')).token);
   const run = await openRun(app.world, { text: 'count them' });

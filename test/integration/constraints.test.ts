@@ -1,5 +1,5 @@
-// What the database itself refuses: a value outside every closed set, a row that contradicts itself, any change of a
-// claim. A CHECK without a case here fails the test, so that none is believed and never tried.
+// What the database itself refuses: a value outside a closed set, a row that contradicts itself, any change of a claim.
+// A CHECK without a case here fails the test, so every CHECK is tried.
 
 import pg from 'pg';
 import { AUDIT_ACTIONS } from '../../prisma/store/access/audit';
@@ -54,7 +54,7 @@ async function insert(table: string, row: Row): Promise<void> {
   );
 }
 
-/** The table's valid row with some columns changed, and those that are unique made its own. */
+/** Inserts the table's valid row with other values in the unique columns and in the changed columns. */
 async function insertVariant(table: string, changes: Row): Promise<void> {
   const row = { ...VALID[table], ...UNIQUE[table], ...changes };
   if (table === 'runs') await insert('agent_run_locks', { ...VALID['agent_run_locks'], ...UNIQUE['agent_run_locks'] });
@@ -74,7 +74,7 @@ async function refusal(changing: Promise<unknown>): Promise<string | undefined> 
 const NOW = new Date();
 const inDays = (days: number): Date => new Date(NOW.getTime() + days * 86_400_000);
 
-/** One row of each table that breaks nothing, parents first. */
+/** One valid row of each table, parents first. */
 const VALID: Readonly<Record<string, Row>> = {
   companies: { id: 'company_1', slug: 'acme', name: 'Acme' },
   model_keys: {
@@ -228,7 +228,7 @@ const VALID: Readonly<Record<string, Row>> = {
   model_key_tests: { model_key_id: 'mkey_1', id: 'test_1', model: 'gpt-5', version: 1 },
 };
 
-/** What a second row beside the valid one must have of its own. */
+/** The values of the unique columns of a second row. */
 const UNIQUE: Readonly<Record<string, Row>> = {
   companies: { id: 'company_2', slug: 'other' },
   model_keys: { id: 'mkey_2' },
@@ -264,7 +264,7 @@ const CLOSED: Row = { state: 'closed', ending: 'replied', closed_at: NOW };
 const AUTHORS = ['person', 'service', 'agent'];
 const decided = (decision: string): Row => ({ decision, decided_by: 'key_1', decided_by_name: 'Ada', decided_at: NOW });
 
-/** Every closed set, and what else has to stand in a row for each of its values to be right. */
+/** Every closed set, and the other columns that a row needs for each of its values. */
 const CLOSED_SETS: readonly {
   constraint: string;
   column: string;
@@ -462,7 +462,7 @@ const CLOSED_SETS: readonly {
 
 const LONG = 'x'.repeat(201);
 
-/** Every other CHECK, and rows that it refuses. */
+/** Every other CHECK, with rows that it refuses. */
 const REFUSED: Readonly<Record<string, readonly Row[]>> = {
   files_name_is_short: [{ name: 'x'.repeat(501) }],
   files_name_exactly_unless_redacted: [{ name: '' }, { redacted_at: NOW }],
@@ -580,7 +580,7 @@ const REFUSED: Readonly<Record<string, readonly Row[]>> = {
   token_reservations_settled_at_exactly_when_settled: [{ settled: 1 }, { settled_at: NOW }],
 };
 
-/** Rows that look close to a refused one and are right. */
+/** Valid rows that resemble a refused row. */
 const ACCEPTED: readonly (readonly [what: string, table: string, row: Row])[] = [
   ['an open run with its context', 'runs', { context: '{}' }],
   ['a stored reply', 'runs', { reply: '{}', reply_sha256: 'ab', rights: '{}' }],
@@ -590,13 +590,13 @@ const ACCEPTED: readonly (readonly [what: string, table: string, row: Row])[] = 
     'wakes',
     { state: 'claimed', delivered_at: NOW, claimed_at: NOW },
   ],
-  ['a started wake that nobody claimed', 'wakes', { state: 'delivered', delivered_at: NOW, started_at: NOW }],
-  ['a fold of the longest', 'roster_names', { name_fold: 'ﷺ'.repeat(682) }],
-  ['a slug of the longest', 'companies', { slug: 'ﷺ'.repeat(64) }],
+  ['a started wake without a claim', 'wakes', { state: 'delivered', delivered_at: NOW, started_at: NOW }],
+  ['a name fold of the greatest length', 'roster_names', { name_fold: 'ﷺ'.repeat(682) }],
+  ['a slug of the greatest length', 'companies', { slug: 'ﷺ'.repeat(64) }],
   ['the last refused version', 'model_keys', { version: 2, rejected_version: 2 }],
   ['a redacted result', 'tasks', ANSWERED],
   ['a redacted action', 'held_actions', { action: null }],
-  ['a change that nobody has read', 'held_action_changes', { number: null }],
+  ['a change that no reader has numbered', 'held_action_changes', { number: null }],
   ['an allowed action whose run ended', 'held_actions', { state: 'superseded', ...decided('approve') }],
 ];
 
@@ -604,11 +604,11 @@ function tableOf(constraint: string): string {
   const table = Object.keys(VALID)
     .filter((name) => constraint.startsWith(`${name}_`))
     .sort((a, b) => b.length - a.length)[0];
-  if (table === undefined) throw new Error(`${constraint} is named after no table`);
+  if (table === undefined) throw new Error(`${constraint} does not begin with the name of a table`);
   return table;
 }
 
-test('every CHECK has a case here, and every case a CHECK', async () => {
+test('every CHECK has a case here, and every case has a CHECK', async () => {
   const { rows } = await client.query<{ name: string }>(
     `SELECT conname AS name FROM pg_constraint WHERE contype = 'c' AND connamespace = 'public'::regnamespace`,
   );
@@ -620,7 +620,7 @@ test('every CHECK has a case here, and every case a CHECK', async () => {
 describe.each(CLOSED_SETS)('$constraint', ({ constraint, column, values, with: others = () => ({}) }) => {
   const table = tableOf(constraint);
 
-  test('holds the values of the code, no more and no fewer', async () => {
+  test('lists exactly the values of the code', async () => {
     const { rows } = await client.query<{ definition: string }>(
       `SELECT pg_get_constraintdef(oid) AS definition FROM pg_constraint WHERE conname = $1`,
       [constraint],
@@ -629,7 +629,7 @@ describe.each(CLOSED_SETS)('$constraint', ({ constraint, column, values, with: o
     expect(held.sort()).toEqual([...values].sort());
   });
 
-  test('takes each of them', async () => {
+  test('accepts each value', async () => {
     for (const value of values) {
       await client.query('SAVEPOINT before');
       await insertVariant(table, { ...others(value), [column]: value });
@@ -653,7 +653,7 @@ test.each(ACCEPTED)('accepted: %s', async (_, table, row) => {
   await insertVariant(table, row);
 });
 
-test('a run closes in one statement, and not without losing its context', async () => {
+test('a run closes in one statement, which must also remove its context', async () => {
   await client.query(`UPDATE runs SET context = '{}' WHERE id = 'run_1'`);
   await client.query('SAVEPOINT before');
   const close = `UPDATE runs SET state = 'closed', ending = 'silent', closed_at = now()`;
@@ -662,7 +662,7 @@ test('a run closes in one statement, and not without losing its context', async 
   await client.query(`${close}, context = NULL`);
 });
 
-test('a company that has keys can not be deleted', async () => {
+test('a company that has keys cannot be deleted', async () => {
   await insertVariant('companies', {});
   await insertVariant('api_keys', { company_id: 'company_2' });
   await expect(client.query(`DELETE FROM companies WHERE id = 'company_2'`)).rejects.toMatchObject({
@@ -683,7 +683,7 @@ describe('a claim', () => {
     `INSERT INTO agent_run_locks (agent_id, message_id, run_id, workflow_id)
        VALUES ('agent_1', 'msg_1', 'run_9', 'w') ON CONFLICT (agent_id, message_id) DO UPDATE SET run_id = 'run_9'`,
     `MERGE INTO agent_run_locks USING (SELECT 1) one ON true WHEN MATCHED THEN DELETE`,
-  ])('is refused any change: %s', async (statement) => {
+  ])('cannot be changed: %s', async (statement) => {
     await client.query('SAVEPOINT before');
     await expect(client.query(statement)).rejects.toMatchObject({
       code: '55000',
@@ -695,7 +695,7 @@ describe('a claim', () => {
     expect(await claims()).toEqual([CLAIM]);
   });
 
-  test('is refused a change in a replica session too', async () => {
+  test('cannot be changed in a replica session either', async () => {
     await client.query('SET LOCAL session_replication_role = replica');
     await expect(client.query('DELETE FROM agent_run_locks')).rejects.toThrow(/never deleted/);
   });
@@ -708,7 +708,7 @@ describe('a claim', () => {
     expect(await claims()).toEqual([CLAIM]);
   });
 
-  test('taken again is no error, and changes nothing', async () => {
+  test('is unchanged by a second insert, which is no error', async () => {
     const { rowCount } = await client.query(
       `INSERT INTO agent_run_locks (agent_id, message_id, run_id, workflow_id)
        VALUES ('agent_1', 'msg_1', 'run_9', 'w') ON CONFLICT (agent_id, message_id) DO NOTHING`,
@@ -718,7 +718,7 @@ describe('a claim', () => {
   });
 });
 
-describe('what the loops look for is found by its partial index', () => {
+describe('each query of a loop uses its partial index', () => {
   test.each([
     [
       'wakes_pending_of_company',

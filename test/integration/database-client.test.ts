@@ -1,5 +1,5 @@
-// What connecting promises: time limits on every session, times read as they were written, and a pool that outlives the
-// server's restarts and silences without ending the process.
+// The guarantees of a connection: every session has time limits, times are read as they were written, and the pool and the
+// process survive restarts of the server and lost connections.
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
@@ -22,7 +22,7 @@ describe('on a running server', () => {
     test_ = await createTestDatabase({ migrated: true });
     const admin = new pg.Client({ connectionString: test_.url });
     await admin.connect();
-    // A server is not always set to UTC; half an hour shows that minutes count too.
+    // A server may use a time zone other than UTC. The half hour in this offset shows that minutes count too.
     await admin.query(`ALTER DATABASE "${test_.name}" SET timezone = 'Asia/Kolkata'`);
     await admin.query(`ALTER DATABASE "${test_.name}" SET datestyle = 'German'`);
     await admin.end();
@@ -51,7 +51,7 @@ describe('on a running server', () => {
     });
   });
 
-  test('settings that the URL asks for are kept, ours win', async () => {
+  test('settings of the URL are kept unless the client sets them', async () => {
     const url = new URL(test_.url);
     url.searchParams.set('options', '-c work_mem=7MB -c lock_timeout=9s');
     const other = await connectDatabase(url.toString(), OPTIONS);
@@ -61,7 +61,7 @@ describe('on a running server', () => {
     await other.close();
   });
 
-  test("a time is read as it was written, whatever the server's zone", async () => {
+  test('a time is read as it was written in any time zone of the server', async () => {
     const at = new Date('2026-03-29T00:30:00.123Z');
     await db.prisma.company.create({ data: { id: 'company_t', slug: 'time', name: 'Time', createdAt: at } });
     expect((await db.prisma.company.findUniqueOrThrow({ where: { id: 'company_t' } })).createdAt).toEqual(at);
@@ -72,7 +72,7 @@ describe('on a running server', () => {
   });
 
   test('Prisma and plain SQL share one pool', async () => {
-    // Under a name of its own: a session that another test closed may be there for a moment yet.
+    // Another application name, because a session that an earlier test closed may still exist for a moment.
     const own = await connectDatabase(test_.url, { ...OPTIONS, applicationName: 'one pool' });
     await Promise.all(
       Array.from({ length: 12 }, (_, i) =>
@@ -86,7 +86,7 @@ describe('on a running server', () => {
     await own.close();
   });
 
-  test('a lock that is held fails who waits for it, and nothing else', async () => {
+  test('a held lock fails the query that waits for it, and no other query', async () => {
     const hasty = await connectDatabase(test_.url, { ...OPTIONS, lockTimeoutMs: 300 });
     const holder = await db.pool.connect();
     await holder.query('BEGIN');
@@ -99,9 +99,9 @@ describe('on a running server', () => {
   });
 
   test.each([
-    ['at its next query', 0],
-    ['while it asks nothing', 100],
-  ])('a session killed under its user %s fails that user, and nobody else', async (_, waitMs) => {
+    ['before its next query', 0],
+    ['while it is idle', 100],
+  ])('a session that is killed %s fails only the caller that holds it', async (_, waitMs) => {
     const victim = await db.pool.connect();
     const { rows } = await victim.query<{ pid: number }>('SELECT pg_backend_pid() AS pid');
     await db.pool.query('SELECT pg_terminate_backend($1)', [rows[0]?.pid]);
@@ -111,7 +111,7 @@ describe('on a running server', () => {
     expect((await db.pool.query('SELECT 1 AS one')).rows).toEqual([{ one: 1 }]);
   });
 
-  test('a transaction left idle is ended by the server, and its connection is not used again', async () => {
+  test('the server ends an idle transaction, and its connection is not used again', async () => {
     const hasty = await connectDatabase(test_.url, { ...OPTIONS, transactionTimeoutMs: 1_500 });
     const slow = hasty.prisma.$transaction(
       async (tx) => {
@@ -119,7 +119,7 @@ describe('on a running server', () => {
         await sleep(2_000);
         await tx.$queryRaw`SELECT 1`;
       },
-      // So that the server's limit is what is met.
+      // Longer than the server's limit, so the server's limit is reached first.
       { timeout: 30_000 },
     );
     await expect(slow).rejects.toThrow();
@@ -127,7 +127,7 @@ describe('on a running server', () => {
     await hasty.close();
   });
 
-  test('a wrong URL fails at once, without its password', async () => {
+  test('a wrong URL fails at once, and the error does not contain its password', async () => {
     const url = new URL(test_.url);
     url.password = 's3cret';
     url.port = '1';
@@ -136,7 +136,7 @@ describe('on a running server', () => {
     expect(String((error as Error).stack)).not.toContain('s3cret');
   });
 
-  test('closing twice is closing', async () => {
+  test('a second close has no effect', async () => {
     const other = await connectDatabase(test_.url, OPTIONS);
     await other.$queryRaw`SELECT 1`;
     await Promise.all([other.close(), other.close()]);
@@ -145,7 +145,7 @@ describe('on a running server', () => {
   });
 });
 
-test('a server older than 15 is refused by name, and 15 is not', () => {
+test('a server older than version 15 is refused with its address, and version 15 is accepted', () => {
   const database = parseDatabaseUrl('postgres://app:s3cret@db.example/room');
   expect(() => refuseOldServer(database, 140012)).toThrow(
     'Postgres at db.example:5432/room is version 14; 15 or newer is needed',

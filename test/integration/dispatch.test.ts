@@ -1,5 +1,5 @@
-// From a wake's row to a start in Temporal: shared by any number of dispatchers, paid once, repeated until acknowledged.
-// Temporal is one function here; the real one is in test/workflow.
+// From a wake's row to a start in Temporal: any number of dispatchers share the wakes, each wake is paid once, and a start
+// is repeated until it is acknowledged. Temporal is one function here; test/workflow uses the real one.
 
 import { WorkflowExecutionAlreadyStartedError, type Client } from '@temporalio/client';
 import { listRoomEvents } from '../../prisma/store/rooms/events';
@@ -24,13 +24,13 @@ beforeAll(async () => {
 });
 afterAll(() => world.close());
 afterEach(async () => {
-  // Nothing that one test left due is started by the next.
+  // Acknowledges the starts that are still due, so that the next test does not start them.
   await world.db.$executeRaw`UPDATE wakes SET started_at = now() WHERE state = 'delivered' AND started_at IS NULL`;
 });
 
 type Start = (workflowId: string, options: Record<string, unknown>) => void;
 
-/** A dispatcher whose Temporal does what `start` does, and the workflow ids that were started. */
+/** A dispatcher whose Temporal is the function `start`, with the workflow ids that it started. */
 function dispatcher(start: Start = () => undefined, of = world) {
   const started: string[] = [];
   const failed: string[] = [];
@@ -54,12 +54,12 @@ function dispatcher(start: Start = () => undefined, of = world) {
 const idOf = (messageId: string, agentId = world.scribe.id): string => wakeWorkflowId(agentId, messageId);
 const wakeOf = (messageId: string) => world.db.wake.findFirstOrThrow({ where: { messageId } });
 const allowance = async () => (await world.db.room.findUniqueOrThrow({ where: { id: world.roomId } })).runAllowance;
-/** Makes leases run out now. */
-const letLeasesEnd = () =>
+/** Makes all leases expire now. */
+const expireLeases = () =>
   world.db
     .$executeRaw`UPDATE wakes SET due_at = now() - interval '1 second' WHERE state = 'delivered' AND started_at IS NULL`;
 
-test('a wake is delivered and paid for before its workflow is started, under an id that Temporal takes once', async () => {
+test('a wake is delivered and paid for before its workflow is started, with an id that Temporal accepts once', async () => {
   const [{ messageId }, before] = [await world.post('@scribe once'), await allowance()];
   expect(await wakeOf(messageId)).toMatchObject({ state: 'pending', deliveredAt: null });
   let options: Record<string, unknown> = {};
@@ -78,7 +78,7 @@ test('a wake is delivered and paid for before its workflow is started, under an 
   expect(await one.once()).toEqual({ started: 0, failed: 0, full: false });
 });
 
-test('starts are noted a moment later where a worker gathers them: of those that nobody has claimed', async () => {
+test('a worker with an acknowledger records starts in batches, and only of wakes that are not claimed', async () => {
   const posted = [await world.post('@scribe claimed at once'), await world.post('@scribe not yet')];
   const [claimed, waiting] = posted.map(({ messageId }) => messageId) as [string, string];
   const acknowledger = createAcknowledger(world.db, (error) => {
@@ -91,7 +91,7 @@ test('starts are noted a moment later where a worker gathers them: of those that
   await claimMessage(world.db, newExecution(wake.agentId, claimed), wake, LIMITS);
   const { startedAt, dueAt } = await wakeOf(claimed);
   expect(startedAt).toEqual(expect.any(Date));
-  await until('the start to be noted', async () => (await wakeOf(waiting)).startedAt !== null);
+  await until('the start to be recorded', async () => (await wakeOf(waiting)).startedAt !== null);
   expect(await wakeOf(claimed)).toMatchObject({ state: 'claimed', startedAt, dueAt });
 
   const { messageId } = await world.post('@scribe as the worker stops');
@@ -100,7 +100,7 @@ test('starts are noted a moment later where a worker gathers them: of those that
   expect((await wakeOf(messageId)).startedAt).toEqual(expect.any(Date));
 });
 
-test('rooms that can pay and one that cannot, in one pass', async () => {
+test('one pass delivers wakes of a room with allowance and suppresses wakes of a room without', async () => {
   const poor = await world.db.room.findUniqueOrThrow({ where: { id: world.roomId } });
   await world.db.room.update({ where: { id: world.roomId }, data: { runAllowance: 1 } });
   const posted = [await world.post('@scribe the last one'), await world.post('@scribe one too many')];
@@ -112,7 +112,7 @@ test('rooms that can pay and one that cannot, in one pass', async () => {
 });
 
 describe('two dispatchers', () => {
-  test('share a hundred wakes, each started once', async () => {
+  test('share a hundred wakes and start each once', async () => {
     const posted = await Promise.all(Array.from({ length: 100 }, (_, n) => world.post(`@scribe number ${n}`)));
     const before = await allowance();
     const both = [dispatcher(), dispatcher()];
@@ -126,10 +126,10 @@ describe('two dispatchers', () => {
     expect(await allowance()).toBe(before - 100);
   });
 
-  test('spend an allowance exactly; what it no longer pays for is suppressed, in the sight of all', async () => {
+  test('spend an allowance exactly and suppress the remaining wakes visibly', async () => {
     const poor = await createWorld({ modelUrl: MODEL_URL, runAllowance: 60 });
     try {
-      // More than one pass takes, so that both dispatchers spend.
+      // More wakes than one pass takes, so that both dispatchers spend.
       await Promise.all(Array.from({ length: 80 }, (_, n) => poor.post(`@scribe number ${n}`)));
       const both = [dispatcher(undefined, poor), dispatcher(undefined, poor)];
       await Promise.all(both.map((one) => one.once()));
@@ -142,7 +142,7 @@ describe('two dispatchers', () => {
       ]);
       expect((await poor.db.room.findUniqueOrThrow({ where: { id: poor.roomId } })).runAllowance).toBe(0);
       expect(await eventsOf(poor, 'wake_suppressed')).toHaveLength(20);
-      // Nothing is left to spend: the next one never becomes pending.
+      // The allowance is spent, so the next wake never becomes pending.
       expect((await poor.post('@scribe one more')).wakes).toMatchObject([
         { status: 'suppressed', reason: 'allowance' },
       ]);
@@ -151,7 +151,7 @@ describe('two dispatchers', () => {
     }
   });
 
-  test('do not wait for each other: what one holds, the other passes over', async () => {
+  test('do not wait for each other: one skips a wake that the other has locked', async () => {
     const [held, free] = [await world.post('@scribe held'), await world.post('@scribe free')];
     const other = await holdTransaction(
       world.db,
@@ -166,11 +166,11 @@ describe('two dispatchers', () => {
   });
 });
 
-describe('a gate that shut before delivery suppresses the wake for good, unpaid, in the sight of all', () => {
+describe('a gate that closes before delivery suppresses the wake permanently and visibly, without payment', () => {
   const room = () => ({ where: { id: world.roomId } });
   const key = { where: { name: 'key of scribe' } };
   const member = () => ({ where: { roomId: world.roomId, companyId: world.host.id } });
-  const place = () => ({ where: { roomId: world.roomId, agentId: world.scribe.id } });
+  const rosterRow = () => ({ where: { roomId: world.roomId, agentId: world.scribe.id } });
   const gates: [string, string, string, (at: Date | null) => Promise<unknown>][] = [
     [
       'the room closed',
@@ -179,16 +179,16 @@ describe('a gate that shut before delivery suppresses the wake for good, unpaid,
       (closedAt) => world.db.room.update({ ...room(), data: { closedAt } }),
     ],
     [
-      'the company gone',
+      'the company left the room',
       'not_a_member',
       'not_a_member',
       (leftAt) => world.db.roomMember.updateMany({ ...member(), data: { leftAt } }),
     ],
     [
-      'the agent off the roster',
+      'the agent removed from the roster',
       'not_a_member',
       'not_a_member',
-      (removedAt) => world.db.roomAgent.updateMany({ ...place(), data: { removedAt } }),
+      (removedAt) => world.db.roomAgent.updateMany({ ...rosterRow(), data: { removedAt } }),
     ],
     [
       'the company suspended',
@@ -222,13 +222,13 @@ describe('a gate that shut before delivery suppresses the wake for good, unpaid,
       (at) => world.db.room.update({ ...room(), data: { hopLimit: at ? 2 : 8 } }),
     ],
   ];
-  test.each(gates)('%s', async (_, reason, shown, shut) => {
+  test.each(gates)('%s', async (_, reason, shown, change) => {
     const { messageId } = await world.post('@scribe are you there', { hop: 3 });
     const before = await allowance();
-    await shut(new Date());
+    await change(new Date());
     const one = dispatcher();
     await one.once();
-    await shut(null);
+    await change(null);
     await one.once();
     expect(one.started).toEqual([]);
     const wake = await wakeOf(messageId);
@@ -242,7 +242,7 @@ describe('a gate that shut before delivery suppresses the wake for good, unpaid,
 });
 
 describe('a start', () => {
-  test('that failed is due again within seconds and repeated, once paid', async () => {
+  test('that failed is due again within seconds and is repeated, but paid once', async () => {
     const [{ messageId }, before] = [await world.post('@scribe flaky'), await allowance()];
     let tries = 0;
     const one = dispatcher(() => {
@@ -254,13 +254,13 @@ describe('a start', () => {
     const lease = wake.dueAt.getTime() - (wake.deliveredAt?.getTime() ?? 0);
     expect(lease).toBeGreaterThan(0);
     expect(lease).toBeLessThanOrEqual(10_000);
-    // Not before it is due: another dispatcher may be starting it. An hour, so that no pause of this machine matters.
+    // Not before it is due, because another dispatcher may be starting it. One hour exceeds any pause of the machine.
     await world.db.$executeRaw`UPDATE wakes SET due_at = due_at + interval '1 hour' WHERE id = ${wake.id}`;
     expect(await one.once()).toEqual({ started: 0, failed: 0, full: false });
-    // A delivered wake is never suppressed: what shut since is for the claim to see.
+    // A delivered wake is never suppressed. The claim checks gates that closed later.
     await world.db.agent.update({ where: { id: world.scribe.id }, data: { pausedAt: new Date() } });
     for (const _ of [1, 2]) {
-      await letLeasesEnd();
+      await expireLeases();
       await one.once();
     }
     await world.db.agent.update({ where: { id: world.scribe.id }, data: { pausedAt: null } });
@@ -273,10 +273,10 @@ describe('a start', () => {
     expect(await allowance()).toBe(before - 1);
   });
 
-  test('whose dispatcher died before or after it is repeated by another; already started counts as done', async () => {
-    const { messageId } = await world.post('@scribe whoever');
+  test('whose dispatcher died before or after it is repeated by another; an already started workflow counts as started', async () => {
+    const { messageId } = await world.post('@scribe once more');
     expect(await deliverWakes(world.db, 50)).toMatchObject([{ messageId }]);
-    await letLeasesEnd();
+    await expireLeases();
     const other = dispatcher((workflowId, { type }) => {
       throw new WorkflowExecutionAlreadyStartedError('already started', workflowId, String(type));
     });
@@ -285,7 +285,7 @@ describe('a start', () => {
     expect(await wakeOf(messageId)).toMatchObject({ state: 'delivered', startedAt: expect.any(Date) });
   });
 
-  test('that fails does not keep the others of its pass from theirs', async () => {
+  test('that fails does not stop the other starts of its pass', async () => {
     const posted = [
       await world.post('@scribe first'),
       await world.post('@scribe second'),
@@ -299,7 +299,7 @@ describe('a start', () => {
     expect(one.started).not.toContain(bad);
   });
 
-  test('that Temporal has forgotten is made again, and not paid for again', async () => {
+  test('of a workflow that Temporal lost is repeated, but not paid again', async () => {
     const { messageId } = await world.post('@scribe forgotten');
     const one = dispatcher();
     await one.once();
@@ -311,12 +311,12 @@ describe('a start', () => {
   });
 });
 
-describe('who reads by number', () => {
+describe('a reader that pages by number', () => {
   const viewer = () => ({ companyId: world.host.id, agentId: null, seesPrivate: true });
   const readAfter = (after: bigint) => listRoomEvents(world.db, viewer(), world.roomId, { after, limit: 200 });
   const last = async () => (await world.db.room.findUniqueOrThrow({ where: { id: world.roomId } })).lastSeq;
 
-  test('never skips a late commit: the second writer is numbered only when the first has committed', async () => {
+  test('never skips a late commit: the second writer gets its number only after the first has committed', async () => {
     const start = await last();
     let first = '';
     const writer = await holdTransaction(world.db, async (tx) => {
@@ -347,7 +347,7 @@ describe('who reads by number', () => {
     expect(one.started.sort()).toEqual(both.map((messageId) => idOf(messageId)).sort());
   });
 
-  test('and reads on while twenty write, sees every number once and in order', async () => {
+  test('sees every number once and in order during twenty concurrent writes', async () => {
     const start = await last();
     const seen: bigint[] = [];
     let writing = true;
@@ -358,18 +358,18 @@ describe('who reads by number', () => {
         for (const { seq } of await readAfter(after)) seen.push((after = seq));
       }
     })();
-    await Promise.all(Array.from({ length: 20 }, (_, n) => world.post(`nobody is called ${n}`)));
+    await Promise.all(Array.from({ length: 20 }, (_, n) => world.post(`no mention ${n}`)));
     writing = false;
     await reading;
     expect(seen).toEqual(Array.from({ length: 20 }, (_, n) => start + BigInt(n + 1)));
   });
 });
 
-test('a listener whose connection was ended in silence is back by itself, and hints that got lost are made up for', async () => {
+test('a listener reconnects after its connection is ended, and catches up on lost notifications', async () => {
   const one = dispatcher();
   const loop = createLoop({
     runOnce: async () => (await one.once()).full,
-    intervalMs: 3_600_000, // Only hints set it going.
+    intervalMs: 3_600_000, // Only notifications start a pass.
     onError: (error) => {
       throw error;
     },
@@ -393,7 +393,9 @@ test('a listener whose connection was ended in silence is back by itself, and hi
     await until('the hint', async () => one.started.includes(idOf(before.messageId)));
     await kill();
     const during = await world.post('@scribe without a listener');
-    await until('the wake that nobody heard', async () => one.started.includes(idOf(during.messageId)));
+    await until('the start of the wake without a notification', async () =>
+      one.started.includes(idOf(during.messageId)),
+    );
     const after = await world.post('@scribe with a listener again');
     await until('the hint', async () => one.started.includes(idOf(after.messageId)));
     expect(lost).toBe(1);

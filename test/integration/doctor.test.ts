@@ -1,4 +1,4 @@
-// `npm run doctor` against real servers: all is well, and one thing wrong after the other, each with what mends it.
+// `npm run doctor` against real servers: no problem, and then one problem at a time, each with its fix.
 
 import { randomBytes } from 'node:crypto';
 import { Connection } from '@temporalio/client';
@@ -29,14 +29,14 @@ beforeAll(async () => {
 });
 afterAll(() => world.close());
 
-/** The one finding of that name. */
+/** The only finding with that name. */
 function found(findings: readonly Finding[], check: string): Finding {
   const finding = findings.find((each) => `${each.area}: ${each.check}` === check);
   if (!finding) throw new Error(`no finding "${check}" in\n${printFindings(findings)}`);
   return finding;
 }
 
-async function wrongWith(changes: Record<string, string>): Promise<string[]> {
+async function problemsWith(changes: Record<string, string>): Promise<string[]> {
   const findings = await examine({ ...healthy, ...changes }, NOTHING);
   expect(isAllWell(findings)).toBe(false);
   const wrong = findings.filter((finding) => finding.state === 'wrong');
@@ -44,7 +44,7 @@ async function wrongWith(changes: Record<string, string>): Promise<string[]> {
   return wrong.map((finding) => `${finding.area}: ${finding.check}`);
 }
 
-test('all is well: every area is looked at, and nothing is to be mended', async () => {
+test('every area is checked, and no problem is reported for a healthy deployment', async () => {
   const findings = await examine(healthy, NOTHING);
   expect(findings.filter((finding) => finding.state !== 'ok')).toEqual([]);
   expect(findings.map((finding) => `${finding.area}: ${finding.check}`)).toEqual([
@@ -62,7 +62,7 @@ test('all is well: every area is looked at, and nothing is to be mended', async 
   ]);
 });
 
-test('nothing set and nothing running: each says what to set, and nothing is thrown', async () => {
+test('without settings and servers, each finding names the setting, and nothing is thrown', async () => {
   const findings = await examine({}, NOTHING);
   expect(findings.filter((finding) => finding.state === 'wrong').map((finding) => finding.check)).toEqual([
     'reachable',
@@ -72,8 +72,8 @@ test('nothing set and nothing running: each says what to set, and nothing is thr
   expect(printFindings(findings)).toMatch(/npm start[\s\S]*openssl rand -base64 32/);
 });
 
-test('a server that is down keeps nothing else from being looked at', async () => {
-  expect(await wrongWith({ DATABASE_URL: 'postgres://nobody:canary@127.0.0.1:1/none' })).toEqual([
+test('a server that is down does not stop the other checks', async () => {
+  expect(await problemsWith({ DATABASE_URL: 'postgres://nobody:canary@127.0.0.1:1/none' })).toEqual([
     'postgres: reachable',
   ]);
   const findings = await examine({ ...healthy, DATABASE_URL: 'postgres://nobody:canary@127.0.0.1:1/none' }, NOTHING);
@@ -81,7 +81,7 @@ test('a server that is down keeps nothing else from being looked at', async () =
   expect(found(findings, 'temporal: search attributes').state).toBe('ok');
 });
 
-test('a clock that is ten seconds off is wrong, and what mends it is named', async () => {
+test('a clock that is ten seconds off is reported with its fix', async () => {
   const now = Date.now.bind(Date);
   const clock = jest.spyOn(Date, 'now').mockImplementation(() => now() + 10_000);
   const before = now();
@@ -91,12 +91,12 @@ test('a clock that is ten seconds off is wrong, and what mends it is named', asy
   const finding = found(findings, 'postgres: clock');
   expect(finding).toMatchObject({ state: 'wrong', fix: expect.stringContaining('set-ntp') });
   const [, seconds] = /^(\d+\.\d) s from this machine's$/.exec(finding.message) ?? [];
-  // Less of it is sure the longer Postgres took to answer. Both are rounded to a tenth.
+  // The check subtracts the time that Postgres took to answer. Both numbers are rounded to a tenth.
   expect(Number(seconds)).toBeGreaterThanOrEqual(9.9 - tookSeconds);
   expect(Number(seconds)).toBeLessThanOrEqual(10.1);
 });
 
-test('a database that was not migrated names the command, and its keys are not asked for', async () => {
+test('a database without migrations is reported with the command, and its keys are not read', async () => {
   const empty = await createTestDatabase();
   const findings = await examine({ ...healthy, DATABASE_URL: empty.url }, NOTHING);
   expect(found(findings, 'postgres: migrations')).toMatchObject({ state: 'wrong', fix: 'npm run migrate' });
@@ -104,19 +104,19 @@ test('a database that was not migrated names the command, and its keys are not a
   await empty.drop();
 });
 
-test('a master key that is missing, or that can not be read: which model keys it closes, and no key is shown', async () => {
+test('a missing or unreadable master key is reported with the model keys that need it, without any key', async () => {
   const other = `other:${randomBytes(32).toString('base64')}`;
   const findings = await examine({ ...healthy, MASTER_KEYS: other }, NOTHING);
   const seals = found(findings, 'master keys: open every model key');
   expect(seals).toMatchObject({ state: 'wrong', message: expect.stringMatching(/^2 of 2 can't be opened:\nmk_/) });
   expect(seals.message).toContain('master key "test"');
   expect(JSON.stringify(findings)).not.toContain(other.slice(6, 30));
-  // Both configured: the old one opens.
+  // With both keys configured, the old key opens the model keys.
   expect(isAllWell(await examine({ ...healthy, MASTER_KEYS: `${other},${MASTER_KEYS}` }, NOTHING))).toBe(true);
-  expect(await wrongWith({ MASTER_KEYS: 'test:dGhpcyBpcyBzaG9ydA==' })).toEqual(['master keys: usable']);
+  expect(await problemsWith({ MASTER_KEYS: 'test:dGhpcyBpcyBzaG9ydA==' })).toEqual(['master keys: usable']);
 });
 
-test('a model key that its provider refused is a note to its company, not a fault of the deployment', async () => {
+test('a model key that its provider refused is a note for its company, not a problem of the deployment', async () => {
   const { id, baseUrl } = await world.db.modelKey.findFirstOrThrow();
   await world.db.$executeRaw`UPDATE model_keys SET rejected_version = version WHERE id = ${id}`;
   const findings = await examine(healthy, NOTHING);
@@ -124,7 +124,7 @@ test('a model key that its provider refused is a note to its company, not a faul
   expect(rejected).toMatchObject({ state: 'note', message: expect.stringContaining(id) });
   expect(isAllWell(findings)).toBe(true);
 
-  // A revoked key is opened by nobody any more, whatever it was sealed under.
+  // A revoked key is not opened any more, so its master key does not matter.
   const lost = createSecretBox(parseMasterKeys(`lost:${randomBytes(32).toString('base64')}`));
   const revoked = newId('mk');
   await world.db.modelKey.create({
@@ -142,8 +142,8 @@ test('a model key that its provider refused is a note to its company, not a faul
   expect(isAllWell(await examine(healthy, NOTHING))).toBe(true);
 });
 
-test('a namespace that is missing, and one without our search attributes, which it installs when asked', async () => {
-  expect(await wrongWith({ TEMPORAL_NAMESPACE: 'nowhere' })).toEqual(['temporal: reachable']);
+test('a missing namespace and missing search attributes are reported, and the attributes are installed on request', async () => {
+  expect(await problemsWith({ TEMPORAL_NAMESPACE: 'nowhere' })).toEqual(['temporal: reachable']);
 
   const namespace = `bare-${randomBytes(4).toString('hex')}`;
   const connection = await Connection.connect({ address: temporalAddress() });
@@ -159,7 +159,7 @@ test('a namespace that is missing, and one without our search attributes, which 
   const attributes = found(bare, 'temporal: search attributes');
   expect(attributes).toMatchObject({ state: 'wrong', message: expect.stringContaining('RoomId') });
   expect(attributes.fix).toMatch(/--install-search-attributes[\s\S]*temporal operator search-attribute create/);
-  // The server keeps histories for a day at least, whatever it was asked for: what it says is what counts.
+  // The server keeps histories for at least a day. The finding reports the server's answer, not the requested time.
   expect(found(bare, 'temporal: retention').message).toMatch(/histories are kept for \d+ hours/);
 
   const mended = await examine(env, { installSearchAttributes: true });
@@ -168,10 +168,12 @@ test('a namespace that is missing, and one without our search attributes, which 
   await connection.close();
 });
 
-test('a data converter that can not be loaded is found', async () => {
-  expect(await wrongWith({ TEMPORAL_DATA_CONVERTER: '/nowhere/converter.js' })).toEqual(['temporal: data converter']);
+test('a data converter that cannot be loaded is reported', async () => {
+  expect(await problemsWith({ TEMPORAL_DATA_CONVERTER: '/nowhere/converter.js' })).toEqual([
+    'temporal: data converter',
+  ]);
 });
 
-test('a data folder in which nothing runs names no services', async () => {
+test('a data folder without running services yields none', async () => {
   expect(await findRunningServices('/nowhere')).toEqual({});
 });

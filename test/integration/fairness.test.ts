@@ -1,5 +1,5 @@
-// Companies share the dispatcher: a cap of runs in flight for each, and turns. Orders of starts are counted, never times.
-// Temporal is one function here, and a run ends when the test says so.
+// Companies share the dispatcher: each has a cap of runs in flight, and they take turns. The tests check the order of
+// starts, never times. Temporal is one function here, and the test ends each run.
 
 import { type Client } from '@temporalio/client';
 import { listenTo } from '../../prisma/channel-listener';
@@ -25,7 +25,7 @@ interface Started {
   readonly message: string;
 }
 
-/** A dispatcher, and what it started, in order. */
+/** A dispatcher, with the workflows that it started, in order. */
 function dispatcher(companyLimit = CAP) {
   const started: Started[] = [];
   const workflow = {
@@ -39,7 +39,7 @@ function dispatcher(companyLimit = CAP) {
   return {
     started,
     once: () => dispatchOnce(deps),
-    /** Whose runs were started, in order: h(ost), g(uest). */
+    /** The companies of the started runs, in order: h(ost), g(uest). */
     order: () => started.map(({ agent }) => (agent === world.scribe.id ? 'h' : 'g')).join(''),
   };
 }
@@ -52,9 +52,9 @@ async function claim({ agent, message }: Started) {
   return { execution, id: claimed.runId };
 }
 
-async function carryOut(started: Started): Promise<void> {
+async function completeRun(started: Started): Promise<void> {
   const { execution, id } = await claim(started);
-  // Whose gates shut meanwhile is closed by its claim.
+  // If a gate closed meanwhile, the claim has closed the run.
   await closeRun(world.db, execution, id, { kind: 'ended' });
 }
 
@@ -65,7 +65,7 @@ const inFlight = async (companyId: string): Promise<number> =>
   (await world.db.wake.count({ where: { companyId, state: 'delivered' } })) +
   (await world.db.run.count({ where: { companyId, state: 'open' } }));
 
-test('a flood has so many runs in flight and no more: the rest waits, is not suppressed, and costs no allowance', async () => {
+test('a flood has at most the cap of runs in flight; the other wakes wait and cost no allowance', async () => {
   const allowance = async () => (await world.db.room.findUniqueOrThrow({ where: { id: world.roomId } })).runAllowance;
   await postMany('scribe', 12);
   const before = await allowance();
@@ -78,7 +78,7 @@ test('a flood has so many runs in flight and no more: the rest waits, is not sup
     { state: 'delivered', _count: CAP },
     { state: 'pending', _count: 12 - CAP },
   ]);
-  // A claim frees nothing; only an ending does.
+  // A claim frees no slot; only the end of a run does.
   const first = await claim(one.started[0] as Started);
   await one.once();
   expect(one.started).toHaveLength(CAP);
@@ -87,19 +87,19 @@ test('a flood has so many runs in flight and no more: the rest waits, is not sup
   expect(one.started).toHaveLength(CAP + 1);
 });
 
-test("another company's single message is started before any further run of a flood, however long its queue", async () => {
+test("another company's single message starts before the next run of a flood, however long the queue is", async () => {
   await postMany('scribe', 30);
   const one = dispatcher();
   await one.once();
   const { messageId } = await world.post('@scout one only');
-  // A place of the flood's becomes free at the same time.
-  await carryOut(one.started[0] as Started);
+  // The flood gets a free slot at the same time.
+  await completeRun(one.started[0] as Started);
   await one.once();
   expect(one.order()).toBe('hhhhgh');
   expect(one.started[CAP]).toEqual({ agent: world.scout.id, message: messageId });
 });
 
-test('companies that are waiting at the same time take turns, whoever was first', async () => {
+test('companies that wait at the same time take turns, whichever was first', async () => {
   await postMany('scribe', 6);
   await postMany('scout', 6);
   const one = dispatcher();
@@ -107,18 +107,18 @@ test('companies that are waiting at the same time take turns, whoever was first'
   expect(one.order()).toBe('hghghghg');
 });
 
-test('a flood is carried out in the order of its messages, all of it', async () => {
+test('a flood runs completely, in the order of its messages', async () => {
   await postMany('scribe', 15);
   const one = dispatcher();
   for (let ended = 0; ended < 15;) {
     await one.once();
-    for (; ended < one.started.length; ended += 1) await carryOut(one.started[ended] as Started);
+    for (; ended < one.started.length; ended += 1) await completeRun(one.started[ended] as Started);
   }
   const messages = await world.db.message.findMany({ orderBy: { seq: 'asc' } });
   expect(one.started.map(({ message }) => message)).toEqual(messages.map(({ id }) => id));
 });
 
-test('dispatchers at work at the same time keep the cap between them', async () => {
+test('concurrent dispatchers keep the cap together', async () => {
   await postMany('scribe', 20);
   const many = Array.from({ length: 4 }, () => dispatcher());
   const done: Started[] = [];
@@ -126,19 +126,19 @@ test('dispatchers at work at the same time keep the cap between them', async () 
     await Promise.all(many.map((one) => one.once()));
     expect(await inFlight(world.host.id)).toBeLessThanOrEqual(CAP);
     const next = many.flatMap((one) => one.started).find((started) => !done.includes(started));
-    if (!next) throw new Error('nothing was started into a free place');
-    await carryOut(next);
+    if (!next) throw new Error('no run was started in a free slot');
+    await completeRun(next);
     done.push(next);
   }
   expect(new Set(done.map(({ message }) => message)).size).toBe(20);
 });
 
-test('the end of a run tells dispatchers of its place, where a wake waits for one; so does a wake that is suppressed', async () => {
+test('the end of a run notifies dispatchers of the free slot if a wake waits; so does a suppressed wake', async () => {
   await postMany('scribe', CAP + 2);
   const one = dispatcher();
   const loop = createLoop({
     runOnce: async () => (await one.once()).full,
-    intervalMs: 3_600_000, // Only hints set it going.
+    intervalMs: 3_600_000, // Only notifications start a pass.
     onError: (error) => {
       throw error;
     },
@@ -156,14 +156,16 @@ test('the end of a run tells dispatchers of its place, where a wake waits for on
   try {
     loop.start();
     await until('the first starts', async () => listening > 0 && one.started.length === CAP);
-    await carryOut(one.started[0] as Started);
-    await until('the start into the free place', async () => one.started.length === CAP + 1);
-    // The next ones are suppressed: those behind them do not wait for a poll either.
+    await completeRun(one.started[0] as Started);
+    await until('the start in the free slot', async () => one.started.length === CAP + 1);
+    // The next wakes are suppressed. The wakes behind them do not wait for a poll either.
     await world.db.agent.update({ where: { id: world.scribe.id }, data: { pausedAt: new Date() } });
     const other = await world.addAgent({ slug: 'clerk' });
     const { messageId } = await world.post('@clerk behind it');
-    await carryOut(one.started[1] as Started);
-    await until('the one behind', async () => one.started.some(({ message }) => message === messageId));
+    await completeRun(one.started[1] as Started);
+    await until('the start of the wake behind them', async () =>
+      one.started.some(({ message }) => message === messageId),
+    );
     expect(one.started.at(-1)).toEqual({ agent: other.id, message: messageId });
   } finally {
     await listener.stop();
@@ -171,7 +173,7 @@ test('the end of a run tells dispatchers of its place, where a wake waits for on
   }
 });
 
-test('what Temporal forgot is started again although the company is at its cap: it has its place already', async () => {
+test('a workflow that Temporal lost starts again although the company is at its cap, because it already has a slot', async () => {
   await postMany('scribe', CAP + 1);
   const one = dispatcher();
   await one.once();

@@ -1,4 +1,4 @@
-// The fence: every step of a run acts at most once for all time, for the execution that owns it, while the run is open.
+// The fence: every step of a run acts at most once, only for the execution that owns the run, and only while it is open.
 
 import { randomUUID } from 'node:crypto';
 import { connectDatabase, type Database } from '../../prisma/client';
@@ -35,12 +35,12 @@ beforeAll(async () => {
 afterAll(() => world.close());
 
 const LINE = { category: 'fact', content: 'the line', tags: ['tag'], visibility: 'shared' } as const;
-const SAYS: Partial<DeclaredReply> = { reply: 'said', memory: LINE };
+const DECLARED: Partial<DeclaredReply> = { reply: 'a reply', memory: LINE };
 
 const acting = (run: OpenRun, execution = run.execution) => activitiesOf(world, execution);
-const stranger = (run: OpenRun) => ({ ...run.execution, temporalRunId: randomUUID() });
+const otherExecution = (run: OpenRun) => ({ ...run.execution, temporalRunId: randomUUID() });
 
-/** Everything that a run has left behind. */
+/** Everything that a run has stored. */
 async function leftBy(run: OpenRun) {
   const where = { runId: run.id };
   const row = await world.db.run.findUniqueOrThrow({
@@ -60,35 +60,35 @@ async function leftBy(run: OpenRun) {
 const fenced = (why: string) => ({ type: 'Fenced', message: `Fenced: ${why}`, nonRetryable: true });
 
 describe('a step of a run', () => {
-  test('acts once and returns its record ever after, also when the run is closed', async () => {
-    const run = await repliedRun(world, SAYS);
+  test('acts once and then always returns its record, even after the run is closed', async () => {
+    const run = await repliedRun(world, DECLARED);
     const post = () => acting(run).postReply({ run: run.id, step: 'reply' });
     expect(await post()).toEqual({ state: 'done' });
     expect(await post()).toEqual({ state: 'done' });
-    expect(await leftBy(run)).toMatchObject({ texts: ['said'], lines: 0, steps: ['reply=done'], ending: null });
+    expect(await leftBy(run)).toMatchObject({ texts: ['a reply'], lines: 0, steps: ['reply=done'], ending: null });
     const remember = () => acting(run).writeMemory({ run: run.id, step: 'memory' });
     expect(await remember()).toEqual({ state: 'done', ending: 'replied' });
     expect(await remember()).toEqual({ state: 'done', ending: 'replied' });
     expect(await post()).toEqual({ state: 'done', ending: 'replied' });
-    expect(await leftBy(run)).toMatchObject({ texts: ['said'], lines: 1, ending: 'replied', endedEvents: 1 });
+    expect(await leftBy(run)).toMatchObject({ texts: ['a reply'], lines: 1, ending: 'replied', endedEvents: 1 });
   });
 
-  test('acts once, however many attempts run it at the same time', async () => {
-    const run = await repliedRun(world, SAYS);
+  test('acts once under concurrent attempts', async () => {
+    const run = await repliedRun(world, DECLARED);
     const attempts = Array.from({ length: 12 }, () => acting(run).postReply({ run: run.id, step: 'reply' }));
     expect(await Promise.all(attempts)).toEqual(attempts.map(() => ({ state: 'done' })));
-    expect(await leftBy(run)).toMatchObject({ texts: ['said'], steps: ['reply=done'], ending: null });
+    expect(await leftBy(run)).toMatchObject({ texts: ['a reply'], steps: ['reply=done'], ending: null });
   });
 
-  test('posts its reply one hop above, as its agent, referring to the message that woke it', async () => {
+  test('posts its reply one hop deeper, as its agent, with a reference to the message that woke it', async () => {
     const run = await repliedRun(world, { reply: 'deeper' }, { hop: 2 });
     await acting(run).postReply({ run: run.id, step: 'reply' });
     const [reply] = await world.db.message.findMany({ where: { runId: run.id } });
     expect(reply).toMatchObject({ hop: 3, authorId: world.scribe.id, refersTo: run.messageId, kind: 'text' });
   });
 
-  test('that is the last closes the run in its own transaction: its event follows the effect directly', async () => {
-    const run = await repliedRun(world, SAYS);
+  test('that is the last closes the run in its transaction: the event follows the effect directly', async () => {
+    const run = await repliedRun(world, DECLARED);
     await acting(run).postReply({ run: run.id, step: 'reply' });
     await acting(run).writeMemory({ run: run.id, step: 'memory' });
     const events = await eventsOf(world);
@@ -106,10 +106,10 @@ describe('a step of a run', () => {
     expect(row).toMatchObject({ state: 'closed', context: null, code: null });
   });
 
-  test('whose reply addresses more agents than a message may wake fails, and nothing is posted', async () => {
+  test('fails without a post if its reply addresses more agents than a message may wake', async () => {
     const slugs = Array.from({ length: 11 }, (_, index) => `crowd-${index}`);
     for (const slug of slugs) await world.addAgent({ slug });
-    const run = await repliedRun(world, { ...SAYS, reply: slugs.map((slug) => `@${slug}`).join(' ') });
+    const run = await repliedRun(world, { ...DECLARED, reply: slugs.map((slug) => `@${slug}`).join(' ') });
     expect(await acting(run).postReply({ run: run.id, step: 'reply' })).toEqual({ state: 'failed', ending: 'failed' });
     expect(await leftBy(run)).toMatchObject({ texts: [], lines: 0, steps: ['reply=failed', 'memory=superseded'] });
     expect(await world.db.run.findUniqueOrThrow({ where: { id: run.id } })).toMatchObject({ code: 'reply_invalid' });
@@ -117,40 +117,40 @@ describe('a step of a run', () => {
 });
 
 describe('an execution that does not own the run', () => {
-  test('is fenced at every door and counted each time, and nothing comes of it', async () => {
-    const run = await repliedRun(world, SAYS);
-    const other = stranger(run);
-    const doors = [
+  test('is fenced and counted in every activity, and changes nothing', async () => {
+    const run = await repliedRun(world, DECLARED);
+    const other = otherExecution(run);
+    const attempts = [
       () => acting(run, other).postReply({ run: run.id, step: 'reply' }),
       () => acting(run, other).callModel({ run: run.id }),
       () => acting(run, other).closeRun({ run: run.id, reason: { kind: 'cancelled' } }),
       () => acting(run, { ...run.execution, workflowId: 'other' }).postReply({ run: run.id, step: 'reply' }),
     ];
-    for (const knock of doors) await expect(knock()).rejects.toMatchObject(fenced('not_mine'));
+    for (const attempt of attempts) await expect(attempt()).rejects.toMatchObject(fenced('not_mine'));
     await expect(endRequest(world.db, other, run.id, 1, answered({ reply: 'forged' }), NO_KEY)).rejects.toMatchObject({
       why: 'not_mine',
     });
     expect(await leftBy(run)).toMatchObject({ texts: [], steps: [], ending: null, fenced: 5, endedEvents: 0 });
   });
 
-  test('is fenced also by steps that the owner has done', async () => {
-    const run = await repliedRun(world, SAYS);
+  test('is also fenced for a step that the owner has completed', async () => {
+    const run = await repliedRun(world, DECLARED);
     await acting(run).postReply({ run: run.id, step: 'reply' });
-    await expect(acting(run, stranger(run)).postReply({ run: run.id, step: 'reply' })).rejects.toMatchObject(
+    await expect(acting(run, otherExecution(run)).postReply({ run: run.id, step: 'reply' })).rejects.toMatchObject(
       fenced('not_mine'),
     );
   });
 });
 
 describe('a closed run', () => {
-  test('lets no late attempt write: what was not reached stays not reached', async () => {
-    const run = await repliedRun(world, SAYS);
+  test('refuses late attempts: steps that were not reached stay so', async () => {
+    const run = await repliedRun(world, DECLARED);
     await acting(run).postReply({ run: run.id, step: 'reply' });
     const reason = { kind: 'failed', code: 'no_answer', step: 'memory' } as const;
     expect(await acting(run).closeRun({ run: run.id, reason })).toBe('partial');
     const left = await leftBy(run);
     expect(left).toMatchObject({ lines: 0, steps: ['reply=done', 'memory=failed'], ending: 'partial' });
-    // The step that was given up has its record; one that was never tried meets the closed run.
+    // The abandoned step has a record. A step that was never tried finds the closed run.
     expect(await acting(run).writeMemory({ run: run.id, step: 'memory' })).toEqual({
       state: 'failed',
       ending: 'partial',
@@ -166,8 +166,8 @@ describe('a closed run', () => {
     expect(await leftBy(early)).toMatchObject({ texts: [], steps: [], ending: 'failed', fenced: 0 });
   });
 
-  test('keeps its ending, whoever closes it again and why, at once or later', async () => {
-    const run = await repliedRun(world, SAYS);
+  test('keeps its first ending under concurrent and later closes with other reasons', async () => {
+    const run = await repliedRun(world, DECLARED);
     const reasons = [{ kind: 'timed_out' }, { kind: 'lost' }, { kind: 'cancelled' }, { kind: 'ended' }] as const;
     const endings = await Promise.all(reasons.map((reason) => acting(run).closeRun({ run: run.id, reason })));
     expect(new Set(endings).size).toBe(1);
@@ -180,18 +180,18 @@ describe('a closed run', () => {
   });
 });
 
-describe('what was decided when the reply came is checked again where it takes effect', () => {
+describe('the rights and gates of the reply are checked again when a step takes effect', () => {
   const own = () => ({ roomId: world.roomId, agentId: world.scribe.id });
   const changes: [string, string, (undo: boolean) => Promise<unknown>][] = [
     ['a right refused', 'right_revoked', (undo) => setRights(undo ? 'go' : 'refuse')],
     ['a right held', 'right_revoked', (undo) => setRights(undo ? 'go' : 'hold')],
     [
-      'the agent off the roster',
+      'the agent removed from the roster',
       'not_a_member',
       (undo) => world.db.roomAgent.updateMany({ where: own(), data: { removedAt: undo ? null : new Date() } }),
     ],
     [
-      'the company gone',
+      'the company left the room',
       'not_a_member',
       (undo) =>
         world.db.roomMember.updateMany({
@@ -208,8 +208,8 @@ describe('what was decided when the reply came is checked again where it takes e
   const setRights = (right: string) =>
     world.db.roomAgent.updateMany({ where: own(), data: { rightReply: right, rightMemory: right } });
 
-  test.each(changes)('%s before the reply: superseded, and all after it', async (_, code, change) => {
-    const run = await repliedRun(world, SAYS);
+  test.each(changes)('%s before the reply: the reply and every later step are superseded', async (_, code, change) => {
+    const run = await repliedRun(world, DECLARED);
     await change(false);
     expect(await acting(run).postReply({ run: run.id, step: 'reply' })).toEqual({
       state: 'superseded',
@@ -231,7 +231,7 @@ describe('what was decided when the reply came is checked again where it takes e
   test.each(changes)(
     '%s after the reply: the later step is superseded, and the run has replied',
     async (_, code, change) => {
-      const run = await repliedRun(world, SAYS);
+      const run = await repliedRun(world, DECLARED);
       await acting(run).postReply({ run: run.id, step: 'reply' });
       await change(false);
       expect(await acting(run).writeMemory({ run: run.id, step: 'memory' })).toEqual({
@@ -240,7 +240,7 @@ describe('what was decided when the reply came is checked again where it takes e
       });
       await change(true);
       expect(await leftBy(run)).toMatchObject({
-        texts: ['said'],
+        texts: ['a reply'],
         lines: 0,
         steps: ['reply=done', 'memory=superseded'],
       });
@@ -250,7 +250,7 @@ describe('what was decided when the reply came is checked again where it takes e
     },
   );
 
-  test('a right revoked while the step waited for it is seen', async () => {
+  test('a step sees a right that was revoked while the step waited', async () => {
     const run = await repliedRun(world, { reply: 'too late' });
     const revoking = await holdTransaction(
       world.db,
@@ -264,14 +264,14 @@ describe('what was decided when the reply came is checked again where it takes e
     await setRights('go');
   });
 
-  test('a step after a declared reply that is not posted is superseded, also when it comes first', async () => {
-    const run = await repliedRun(world, SAYS);
+  test('a step is superseded while the declared reply before it is not posted', async () => {
+    const run = await repliedRun(world, DECLARED);
     expect(await acting(run).writeMemory({ run: run.id, step: 'memory' })).toEqual({ state: 'superseded' });
     expect(await leftBy(run)).toMatchObject({ lines: 0, ending: null });
   });
 });
 
-test('a task of another room, of another agent or of nobody is superseded; only the right one changes', async () => {
+test('an update of a task of another room or agent, or of no task, is superseded; only the own task changes', async () => {
   const elsewhere = await openRoom(world, { name: 'elsewhere', modelUrl: MODEL_URL });
   const foreign = await elsewhere.sendTask('not yours');
   const scouts = await world.sendTask('scout', "scout's own");
@@ -283,7 +283,7 @@ test('a task of another room, of another agent or of nobody is superseded; only 
   const run = await repliedRun(world, {
     reply: 'all done',
     task_updates: tasks.map((task) => ({ task, state: 'done', result: 'so it is' })),
-    tasks_to_send: [{ to: 'nobody', goal: 'g', acceptance_criteria: [], priority: 'normal', deadline: null }],
+    tasks_to_send: [{ to: 'unknown', goal: 'g', acceptance_criteria: [], priority: 'normal', deadline: null }],
   });
   await acting(run).postReply({ run: run.id, step: 'reply' });
   for (const [index] of tasks.entries())
@@ -311,7 +311,7 @@ test('a task of another room, of another agent or of nobody is superseded; only 
 });
 
 describe('a transaction that does not commit', () => {
-  test('leaves nothing behind, and the step can be done by the next attempt', async () => {
+  test('stores nothing, and the next attempt can execute the step', async () => {
     const run = await repliedRun(world, { memory: LINE });
     const act = (fails: boolean) =>
       executeStepOnce(world.db, run.execution, run.id, 'memory', async ({ tx, draft, runContext }): Promise<Effect> => {
@@ -321,7 +321,7 @@ describe('a transaction that does not commit', () => {
           ...LINE,
           runId: run.id,
         });
-        if (fails) draft.addTask({ id: null } as never); // Breaks the statement that writes everything else.
+        if (fails) draft.addTask({ id: null } as never); // Fails the statement that writes everything else.
         return { state: 'done', effectId: memoryId };
       });
     const before = await eventsOf(world);
@@ -333,7 +333,7 @@ describe('a transaction that does not commit', () => {
     expect(await leftBy(run)).toMatchObject({ lines: 1, steps: ['memory=done'], endedEvents: 1 });
   });
 
-  test('because of a deadlock is tried again within the attempt, and acts once', async () => {
+  test('because of a deadlock is retried within the attempt, and acts once', async () => {
     const runs = [await repliedRun(world, { memory: LINE }), await repliedRun(world, { memory: LINE })];
     let holding = 0;
     let bothHold = (): void => {};
@@ -368,7 +368,7 @@ describe('a transaction that does not commit', () => {
       expect(await leftBy(run)).toMatchObject({ lines: 1, steps: ['memory=done'], endedEvents: 1 });
   });
 
-  describe('because a lock is not given in time', () => {
+  describe('because of a lock timeout', () => {
     const times = { lockTimeoutMs: 100, statementTimeoutMs: 2_000, transactionTimeoutMs: 3_000 };
     const blocked = async (work: (hasty: Database, release: () => Promise<void>) => Promise<void>) => {
       const hasty = await connectDatabase(world.url, { poolSize: 2, applicationName: 'durable-room-test', ...times });
@@ -378,7 +378,7 @@ describe('a transaction that does not commit', () => {
       await hasty.close();
     };
 
-    test('has not committed, and is tried again while the attempt has time: it may be the only one', async () => {
+    test('is retried while the attempt has time, because it may be the only attempt', async () => {
       const run = await repliedRun(world, { reply: 'patient' });
       await blocked(async (hasty, release) => {
         let waits = 0;
@@ -394,7 +394,7 @@ describe('a transaction that does not commit', () => {
       expect(await leftBy(run)).toMatchObject({ texts: ['patient'], steps: ['reply=done'], endedEvents: 1 });
     });
 
-    test('is transient when the attempt has no time left: Temporal may try again', async () => {
+    test('is transient if the attempt has no time left, so Temporal may retry', async () => {
       const run = await repliedRun(world, { reply: 'late' });
       await blocked(async (hasty, release) => {
         const posting = activitiesOf(world, run.execution, hasty, 300).postReply({ run: run.id, step: 'reply' });
@@ -407,7 +407,7 @@ describe('a transaction that does not commit', () => {
   });
 });
 
-test('what leaves an activity for a history holds no content, whatever was thrown', async () => {
+test('no failure that an activity reports to a history holds content', async () => {
   const logged: unknown[] = [];
   const failing = translateFailures(
     'postReply',
@@ -422,7 +422,7 @@ test('what leaves an activity for a history holds no content, whatever was throw
   expect(String(logged[0])).toContain('canary');
 });
 
-test('a step before any reply is stored is a bug of ours, not a step', async () => {
+test('a step before a stored reply is an internal error', async () => {
   const run = await openRun(world);
   await claimRequest(world.db, run.execution, run.id, renderContext);
   await expect(acting(run).postReply({ run: run.id, step: 'reply' })).rejects.toMatchObject({ type: 'Bug' });

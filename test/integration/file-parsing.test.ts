@@ -1,4 +1,4 @@
-// Which parser reads a file, and what becomes of one whose parser dies: the store's side of it.
+// The store's part of file parsing: which parser takes a file, and what happens to a file whose parser dies.
 
 import { RoomDraft } from '../../prisma/store/rooms/room-draft';
 import { finishFile, refuseFile, releaseFile, takeFile } from '../../prisma/store/files/parse-queue';
@@ -19,7 +19,7 @@ async function addFile(text: string, mediaType: 'text/plain' | 'text/html' = 'te
     const file = { author: world.host.person, name: 'a.txt', mediaType, bytes: Buffer.from(text) };
     const { fileId } = await stageFile(tx, draft, file);
     await draft.append(tx);
-    // Its due time is rounded to a millisecond, which may be one that has not come yet.
+    // The due time is rounded to a millisecond, which may still be in the future.
     await tx.$executeRaw`UPDATE files SET due_at = due_at - interval '1 second' WHERE id = ${fileId}`;
     return fileId;
   });
@@ -35,13 +35,13 @@ async function expireLeases(): Promise<void> {
 const stateOf = (id: string) =>
   world.db.file.findUniqueOrThrow({ where: { id }, select: { state: true, code: true, attempts: true } });
 
-test('of many parsers at once each takes another file, and nobody takes one twice', async () => {
+test('concurrent parsers take different files, and no file is taken twice', async () => {
   const ids = await Promise.all([addFile('a'), addFile('b'), addFile('c')]);
   const taken = await Promise.all(Array.from({ length: 6 }, () => takeFile(world.db)));
   expect(taken.flatMap((file) => file?.id ?? []).sort()).toEqual(ids.sort());
 });
 
-test('a file whose parser died is taken up by another when the lease is over, and what the first one writes is refused', async () => {
+test('another parser takes the file of a dead parser after the lease, and a late write of the first is refused', async () => {
   const id = await addFile('words');
   const first = await takeFile(world.db);
   expect(await takeFile(world.db)).toBeNull();
@@ -56,11 +56,11 @@ test('a file whose parser died is taken up by another when the lease is over, an
   expect(await world.db.passage.count({ where: { fileId: id } })).toBe(1);
 });
 
-test('an attempt that died between two batches leaves nothing in the next one', async () => {
+test('an attempt that died between two batches leaves no passages to the next attempt', async () => {
   const id = await addFile('words');
   const first = await takeFile(world.db);
   const many = Array.from({ length: 1_200 }, (_, n) => ({ ...PASSAGE, text: `old ${n}` }));
-  // Taken over while it writes: its second batch is refused.
+  // Another attempt takes the file during the write, so the second batch is refused.
   const writing = finishFile(world.db, first!, { passages: many, pages: null });
   await world.db
     .$executeRaw`UPDATE files SET attempts = 2, due_at = clock_timestamp() - interval '1 second' WHERE id = ${id}`;
@@ -76,7 +76,7 @@ test('an attempt that died between two batches leaves nothing in the next one', 
   ]);
 });
 
-test('after three attempts without a word it is unreadable', async () => {
+test('a file is unreadable after three attempts without a result', async () => {
   const id = await addFile('words');
   for (const attempt of [1, 2, 3]) {
     expect(await takeFile(world.db)).toMatchObject({ attempt });
@@ -86,7 +86,7 @@ test('after three attempts without a word it is unreadable', async () => {
   expect(await stateOf(id)).toMatchObject({ state: 'unreadable', code: 'parser_failed' });
 });
 
-test('an attempt that its own worker interrupted does not count', async () => {
+test('an attempt that its worker interrupted does not count', async () => {
   await addFile('words');
   for (let n = 0; n < 5; n += 1) {
     const file = await takeFile(world.db);
@@ -95,13 +95,13 @@ test('an attempt that its own worker interrupted does not count', async () => {
   }
 });
 
-test('one that takes too long is tried three times: the machine may have been busy', async () => {
+test('a file whose parsing takes too long is tried three times, because the machine may be busy', async () => {
   const id = await addFile('<div>'.repeat(300_000), 'text/html');
   await readWaitingFiles(world.db, { limits: { ...PARSE_LIMITS, timeMs: 400 } });
   expect(await stateOf(id)).toEqual({ state: 'unreadable', code: 'too_slow', attempts: 3 });
 });
 
-test('thousands of passages are written, none of them seen before all of them are', async () => {
+test('thousands of passages become visible together', async () => {
   const id = await addFile(`${'word '.repeat(200)}\n\n`.repeat(1_300));
   await readWaitingFiles(world.db);
   expect(await stateOf(id)).toMatchObject({ state: 'ready' });

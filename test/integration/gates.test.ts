@@ -20,7 +20,7 @@ beforeAll(async () => {
 });
 afterAll(() => world.close());
 
-/** The columns, as Postgres has them, of one combination. */
+/** The columns of one combination, as Postgres returns them. */
 interface Columns {
   readonly roomClosedAt: Date | null;
   readonly roomPausedAt: Date | null;
@@ -28,7 +28,7 @@ interface Columns {
   readonly removedAt: Date | null;
   readonly agentPausedAt: Date | null;
   readonly suspendedAt: Date | null;
-  /** False: the agent names no key. */
+  /** False: the agent has no key. */
   readonly hasKey: boolean;
   readonly revokedAt: Date | null;
   readonly rejectedVersion: number | null;
@@ -93,7 +93,7 @@ test('every combination has the same answer in SQL and in TypeScript', async () 
   );
   expect(misread).toEqual([]);
 
-  // Among the combinations are rows that may be claimed, and rows that each gate stops.
+  // The combinations include rows that may be claimed, and rows for each gate that stops a claim.
   expect([...new Set(rows.map((row) => deliveryReason(row) ?? 'open'))].sort()).toEqual([
     'hop_limit',
     'key_rejected',

@@ -1,4 +1,4 @@
-// Held actions below Temporal: every state of the chart, who may decide, and what a step checks before it carries one out.
+// Held actions without Temporal: every state of the chart, who may decide, and what a step checks before it executes one.
 
 import { randomBytes } from 'node:crypto';
 import { expireHeldActions } from '../../prisma/store/runs/held-actions/decide';
@@ -16,14 +16,14 @@ import { activitiesOf, eventsOf, holdTransaction, openRun, repliedRun, untilWait
 import { createWorld, type World } from '../support/world';
 
 let world: World;
-let door: WorldApi;
+let api: WorldApi;
 
 beforeAll(async () => {
   world = await createWorld({ modelUrl: 'http://127.0.0.1:9/v1' });
-  door = await openWorldApi(world);
+  api = await openWorldApi(world);
 });
 afterAll(async () => {
-  await door.close();
+  await api.close();
   await world.close();
 });
 
@@ -44,12 +44,12 @@ describe('the chart', () => {
     held: async () => (await heldRun(world, HOLD_SEND)).id,
     approved: async () => {
       const run = await heldRun(world, HOLD_SEND);
-      expect((await decide(world, door.host.member, run.id, 'task_send:1', 'approve')).status).toBe(200);
+      expect((await decide(world, api.host.member, run.id, 'task_send:1', 'approve')).status).toBe(200);
       return run.id;
     },
     declined: async () => {
       const run = await heldRun(world, HOLD_SEND);
-      expect((await decide(world, door.host.admin, run.id, 'task_send:1', 'decline')).status).toBe(200);
+      expect((await decide(world, api.host.admin, run.id, 'task_send:1', 'decline')).status).toBe(200);
       return run.id;
     },
     expired: async () => {
@@ -65,7 +65,7 @@ describe('the chart', () => {
     },
     executed: async () => {
       const run = await heldRun(world, HOLD_SEND, { tasks_to_send: [SEND] });
-      await decide(world, door.host.member, run.id, 'task_send:1', 'approve');
+      await decide(world, api.host.member, run.id, 'task_send:1', 'approve');
       expect(await acting(run).sendTask({ run: run.id, step: 'task_send:1' })).toEqual({
         state: 'done',
         ending: 'silent',
@@ -74,13 +74,13 @@ describe('the chart', () => {
     },
     failed: async () => {
       const run = await heldRun(world, HOLD_SEND, { tasks_to_send: [SEND] });
-      await decide(world, door.host.member, run.id, 'task_send:1', 'approve');
+      await decide(world, api.host.member, run.id, 'task_send:1', 'approve');
       await closeRun(world.db, run.execution, run.id, { kind: 'failed', code: 'no_answer', step: 'task_send:1' });
       return run.id;
     },
   };
 
-  test.each(HELD_ACTION_STATES)('%s is reached', async (state) => {
+  test.each(HELD_ACTION_STATES)('the state %s is reached', async (state) => {
     const run = await TO[state]();
     expect(await holdStates(world, run)).toEqual({ 'task_send:1': state });
     reached.add(state);
@@ -90,17 +90,17 @@ describe('the chart', () => {
     if (isOver) await expectLedgerEqualsRoom(world.db, run);
   });
 
-  test('approved becomes superseded when its run ends otherwise', async () => {
+  test('an approved action becomes superseded if its run ends before the action is executed', async () => {
     const run = await TO.approved();
     await closeAsLost(world.db, run);
     expect(await holdStates(world, run)).toEqual({ 'task_send:1': 'superseded' });
     expect(await stepsOf(run)).toEqual({ reply: 'not_reached', memory: 'not_reached', 'task_send:1': 'superseded' });
   });
 
-  test.each(HELD_ACTION_STATES)('a decision on one that is %s', async (state) => {
+  test.each(HELD_ACTION_STATES)('a decision on an action in the state %s is answered by the chart', async (state) => {
     const run = await TO[state]();
-    const approve = await decide(world, door.host.admin, run, 'task_send:1', 'approve');
-    const decline = await decide(world, door.host.admin, run, 'task_send:1', 'decline');
+    const approve = await decide(world, api.host.admin, run, 'task_send:1', 'approve');
+    const decline = await decide(world, api.host.admin, run, 'task_send:1', 'decline');
     const conflict = { status: 409, body: { code: 'conflict', state } };
     const recorded = { status: 200, body: { state } };
     const expected: Record<HeldActionState, [object, object]> = {
@@ -124,13 +124,13 @@ describe('the chart', () => {
     );
   });
 
-  test('every state of it was reached', () => {
+  test('every state was reached', () => {
     expect([...reached].sort()).toEqual([...HELD_ACTION_STATES].sort());
   });
 });
 
 describe('opening holds', () => {
-  test('all holds of a run open at once, frozen, and asked again they are the same', async () => {
+  test('all holds of a run open together with frozen actions, and a second call returns the same holds', async () => {
     const run = await heldRun(world, HOLD_ALL);
     const first = await heldOf(world, run.id);
     expect([...first.keys()].sort()).toEqual(['memory', 'reply', 'task_send:1']);
@@ -140,7 +140,7 @@ describe('opening holds', () => {
       expect(expiresAt.getTime() - openedAt.getTime()).toBeGreaterThan(71.9 * 3_600_000);
       expect(expiresAt.getTime() - openedAt.getTime()).toBeLessThan(72.1 * 3_600_000);
     }
-    await decide(world, door.host.member, run.id, 'memory', 'decline');
+    await decide(world, api.host.member, run.id, 'memory', 'decline');
     const again = await acting(run).openHeldActions({ run: run.id });
     expect(Object.fromEntries(again.map((hold) => [hold.key, hold.state]))).toEqual({
       reply: 'held',
@@ -150,11 +150,11 @@ describe('opening holds', () => {
     expect(await world.db.heldAction.count({ where: { runId: run.id } })).toBe(3);
   });
 
-  test('another execution is fenced, and a closed run opens nothing', async () => {
+  test('another execution is fenced, and a closed run opens no hold', async () => {
     await setRights(world, HOLD_ALL);
     const run = await repliedRun(world, SAYS_ALL);
-    const stranger = { ...run.execution, temporalRunId: randomBytes(8).toString('hex') };
-    await expect(activitiesOf(world, stranger).openHeldActions({ run: run.id })).rejects.toMatchObject({
+    const otherExecution = { ...run.execution, temporalRunId: randomBytes(8).toString('hex') };
+    await expect(activitiesOf(world, otherExecution).openHeldActions({ run: run.id })).rejects.toMatchObject({
       message: 'Fenced: not_mine',
     });
     await closeAsLost(world.db, run.id);
@@ -162,7 +162,7 @@ describe('opening holds', () => {
     expect(await world.db.heldAction.count({ where: { runId: run.id } })).toBe(0);
   });
 
-  test('a run is parked exactly while it waits for a yes, and its limit is less of that time', async () => {
+  test('a run is parked exactly while it waits for a decision, and that time does not count toward its limit', async () => {
     const run = await heldRun(world, HOLD_SEND);
     expect((await runOf(run.id)).parkedAt).toBeNull();
     await acting(run).postReply({ run: run.id, step: 'reply' });
@@ -170,7 +170,7 @@ describe('opening holds', () => {
     await acting(run).writeMemory({ run: run.id, step: 'memory' });
     expect((await runOf(run.id)).parkedAt).not.toBeNull();
     await world.db.$executeRaw`UPDATE runs SET parked_at = parked_at - interval '2 hours' WHERE id = ${run.id}`;
-    await decide(world, door.host.member, run.id, 'task_send:1', 'approve');
+    await decide(world, api.host.member, run.id, 'task_send:1', 'approve');
     expect((await runOf(run.id)).decidedAt).not.toBeNull();
     await acting(run).sendTask({ run: run.id, step: 'task_send:1' });
     const { parkedAt, decidedAt, parkedMs, ending } = await runOf(run.id);
@@ -180,7 +180,7 @@ describe('opening holds', () => {
   });
 });
 
-test('a parked run takes none of its company’s places: the next wake is delivered beside it', async () => {
+test('a parked run uses no slot of its company: the next wake is delivered', async () => {
   for (const { id } of await world.db.run.findMany({ where: { state: 'open' } })) await closeAsLost(world.db, id);
   await deliverWakes(world.db, 100);
   const run = await heldRun(world, { reply: 'hold' }, { reply: 'Held.' });
@@ -192,51 +192,51 @@ test('a parked run takes none of its company’s places: the next wake is delive
   expect((await runOf(run.id)).parkedAt).not.toBeNull();
 });
 
-describe('who decides', () => {
-  test('only a person of the agent’s own company: other keys of it get 403, and it is recorded who', async () => {
+describe('the decider', () => {
+  test('is a person of the agent’s company: its other keys get 403, and the person is recorded', async () => {
     const run = await heldRun(world, HOLD_SEND);
-    for (const key of [door.host.agent, door.host.service, door.guest.agent, door.guest.service]) {
+    for (const key of [api.host.agent, api.host.service, api.guest.agent, api.guest.service]) {
       expect(await decide(world, key, run.id, 'task_send:1', 'approve')).toMatchObject({ status: 403 });
     }
     expect(await holdStates(world, run.id)).toEqual({ 'task_send:1': 'held' });
-    const { status, body } = await decide(world, door.host.member, run.id, 'task_send:1', 'approve');
+    const { status, body } = await decide(world, api.host.member, run.id, 'task_send:1', 'approve');
     expect(status).toBe(200);
     expect(body).toMatchObject({
       state: 'approved',
       decision: 'approve',
-      decided_by: { id: door.host.member.keyId, name: 'Mel' },
+      decided_by: { id: api.host.member.keyId, name: 'Mel' },
       action: { kind: 'task_send', ...SEND },
     });
   });
 
-  test('the audit says once who decided what, however often it was said', async () => {
+  test('is recorded once in the audit, even if the decision is repeated', async () => {
     const run = await heldRun(world, HOLD_SEND);
     const { id, sha256 } = (await heldOf(world, run.id)).get('task_send:1')!;
-    for (const key of [door.host.member, door.host.admin]) await decide(world, key, run.id, 'task_send:1', 'decline');
-    const { body } = await door.host.admin.get(`/v1/audit?subject=${id}`);
+    for (const key of [api.host.member, api.host.admin]) await decide(world, key, run.id, 'task_send:1', 'decline');
+    const { body } = await api.host.admin.get(`/v1/audit?subject=${id}`);
     expect(body.data).toMatchObject([
       {
         action: 'held_action.declined',
-        actor: { id: door.host.member.keyId },
+        actor: { id: api.host.member.keyId },
         room: world.roomId,
         details: { run: run.id, step: 'task_send:1', hash: sha256 },
       },
     ]);
   });
 
-  test('a decider named in the body is refused; the signed-in person is the one', async () => {
+  test('is the signed-in person: a decider in the body is refused', async () => {
     const run = await heldRun(world, HOLD_SEND);
     const action = (await heldOf(world, run.id)).get('task_send:1')!;
-    const body = { decision: 'approve', hash: action.sha256, decided_by: door.host.admin.keyId };
-    expect(await door.host.member.post(`/v1/held-actions/${action.id}/decision`, body)).toMatchObject({ status: 400 });
+    const body = { decision: 'approve', hash: action.sha256, decided_by: api.host.admin.keyId };
+    expect(await api.host.member.post(`/v1/held-actions/${action.id}/decision`, body)).toMatchObject({ status: 400 });
     expect(await holdStates(world, run.id)).toEqual({ 'task_send:1': 'held' });
   });
 
-  test('another company finds nothing: not in its list, and the same 404 as for an id that nothing has', async () => {
+  test('is never another company: its list is empty, and it gets the 404 of an unknown id', async () => {
     const run = await heldRun(world, HOLD_SEND);
     const { id, sha256 } = (await heldOf(world, run.id)).get('task_send:1')!;
     const unknown = newId('held');
-    for (const key of [door.guest.admin, door.guest.member]) {
+    for (const key of [api.guest.admin, api.guest.member]) {
       const list = await key.get('/v1/held-actions');
       expect(list.body).toEqual({ data: [], next_cursor: null });
       const without = (answer: { status: number; body: object }) => ({ ...answer.body, request_id: null });
@@ -258,32 +258,32 @@ describe('who decides', () => {
     expect(events).not.toContain(id);
   });
 
-  test('a decision names the hash that it is about: another one is 409 and decides nothing', async () => {
+  test('must send the hash of the action: another hash gets 409 and decides nothing', async () => {
     const run = await heldRun(world, { memory: 'hold', task_send: 'hold' });
     const held = await heldOf(world, run.id);
     const path = `/v1/held-actions/${held.get('memory')!.id}/decision`;
     const wrong = { decision: 'approve', hash: held.get('task_send:1')!.sha256 };
-    expect(await door.host.member.post(path, wrong)).toMatchObject({ status: 409, body: { state: 'held' } });
+    expect(await api.host.member.post(path, wrong)).toMatchObject({ status: 409, body: { state: 'held' } });
     for (const hash of ['', 'ABC', 7]) {
-      expect(await door.host.member.post(path, { ...wrong, hash })).toMatchObject({
+      expect(await api.host.member.post(path, { ...wrong, hash })).toMatchObject({
         status: 400,
         body: { pointer: '/hash' },
       });
     }
-    expect(await door.host.member.post(path, { hash: wrong.hash, decision: 'yes' })).toMatchObject({
+    expect(await api.host.member.post(path, { hash: wrong.hash, decision: 'yes' })).toMatchObject({
       status: 400,
       body: { pointer: '/decision' },
     });
     expect(await holdStates(world, run.id)).toEqual({ memory: 'held', 'task_send:1': 'held' });
   });
 
-  test('ten yes and ten no at once from two people: one decision, told to everybody, one signal', async () => {
+  test('is one of two people in twenty concurrent requests: one decision is returned to all, with one signal', async () => {
     const run = await heldRun(world, HOLD_SEND);
     const answers = await Promise.all(
       Array.from({ length: 20 }, (_, n) =>
         decide(
           world,
-          n % 4 < 2 ? door.host.admin : door.host.member,
+          n % 4 < 2 ? api.host.admin : api.host.member,
           run.id,
           'task_send:1',
           n % 2 ? 'approve' : 'decline',
@@ -300,11 +300,11 @@ describe('who decides', () => {
 });
 
 describe('time', () => {
-  test('after its time a decision is 410, whether or not the reconciler has seen it', async () => {
+  test('a decision after the expiry gets 410, whether or not the reconciler has recorded the expiry', async () => {
     const run = await heldRun(world, HOLD_SEND);
     await letExpire(world, run.id, 'task_send:1');
     for (const decision of ['approve', 'decline'] as const) {
-      expect(await decide(world, door.host.member, run.id, 'task_send:1', decision)).toMatchObject({
+      expect(await decide(world, api.host.member, run.id, 'task_send:1', decision)).toMatchObject({
         status: 410,
         body: { code: 'gone' },
       });
@@ -312,11 +312,11 @@ describe('time', () => {
     expect(await holdStates(world, run.id)).toEqual({ 'task_send:1': 'held' });
     expect(await expireHeldActions(world.db, 100)).toBe(1);
     expect(await expireHeldActions(world.db, 100)).toBe(0);
-    expect(await decide(world, door.host.member, run.id, 'task_send:1', 'approve')).toMatchObject({ status: 410 });
+    expect(await decide(world, api.host.member, run.id, 'task_send:1', 'approve')).toMatchObject({ status: 410 });
     expect(await holdStates(world, run.id)).toEqual({ 'task_send:1': 'expired' });
   });
 
-  test('a decision that waited for a lock until its time was over is 410: the clock is read when it is written', async () => {
+  test('a decision that waited for a lock past the expiry gets 410: the clock is read at the write', async () => {
     const run = await heldRun(world, HOLD_SEND);
     const held = await holdTransaction(
       world.db,
@@ -324,31 +324,31 @@ describe('time', () => {
         tx.$executeRaw`UPDATE held_actions SET opened_at = opened_at - interval '80 hours', expires_at = clock_timestamp()
                      WHERE run_id = ${run.id}`,
     );
-    const deciding = decide(world, door.host.member, run.id, 'task_send:1', 'approve');
+    const deciding = decide(world, api.host.member, run.id, 'task_send:1', 'approve');
     await untilWaiting(world.db);
     await held.release();
     expect(await deciding).toMatchObject({ status: 410 });
   });
 
-  test('a decision recorded in time stays, however late it is asked for again', async () => {
+  test('a decision recorded in time remains, however late it is repeated', async () => {
     const run = await heldRun(world, HOLD_SEND);
-    await decide(world, door.host.member, run.id, 'task_send:1', 'approve');
+    await decide(world, api.host.member, run.id, 'task_send:1', 'approve');
     await letExpire(world, run.id, 'task_send:1');
     await expireHeldActions(world.db, 100);
-    expect(await decide(world, door.host.member, run.id, 'task_send:1', 'approve')).toMatchObject({
+    expect(await decide(world, api.host.member, run.id, 'task_send:1', 'approve')).toMatchObject({
       status: 200,
       body: { state: 'approved' },
     });
   });
 
-  test('expiry and yes at the same time: one of them', async () => {
+  test('a concurrent expiry and approval have one winner', async () => {
     for (let round = 0; round < 10; round += 1) {
       const run = await heldRun(world, HOLD_SEND);
       await letExpire(world, run.id, 'task_send:1');
       await world.db.$executeRaw`
         UPDATE held_actions SET expires_at = clock_timestamp() + make_interval(secs => ${round / 500}) WHERE run_id = ${run.id}`;
       const [answer] = await Promise.all([
-        decide(world, door.host.member, run.id, 'task_send:1', 'approve'),
+        decide(world, api.host.member, run.id, 'task_send:1', 'approve'),
         expireHeldActions(world.db, 100),
       ]);
       await expireHeldActions(world.db, 100);
@@ -359,20 +359,20 @@ describe('time', () => {
     }
   });
 
-  test('looking at an action decides nothing', async () => {
+  test('reading an action decides nothing', async () => {
     const run = await heldRun(world, HOLD_SEND);
     const { id } = (await heldOf(world, run.id)).get('task_send:1')!;
     for (let n = 0; n < 3; n += 1) {
-      expect(await door.host.member.get(`/v1/held-actions/${id}`)).toMatchObject({ body: { state: 'held' } });
+      expect(await api.host.member.get(`/v1/held-actions/${id}`)).toMatchObject({ body: { state: 'held' } });
     }
-    expect(await decide(world, door.host.member, run.id, 'task_send:1', 'approve')).toMatchObject({ status: 200 });
+    expect(await decide(world, api.host.member, run.id, 'task_send:1', 'approve')).toMatchObject({ status: 200 });
   });
 
-  test('one whose run was closed by code that knew nothing of it is superseded, not expired', async () => {
+  test('an action is superseded, not expired, if older code without held actions closed its run', async () => {
     const run = await heldRun(world, HOLD_SEND);
     await world.db.$executeRaw`
       UPDATE runs SET state = 'closed', ending = 'lost', closed_at = clock_timestamp(), context = NULL WHERE id = ${run.id}`;
-    expect(await decide(world, door.host.member, run.id, 'task_send:1', 'approve')).toMatchObject({
+    expect(await decide(world, api.host.member, run.id, 'task_send:1', 'approve')).toMatchObject({
       status: 409,
       body: { state: 'superseded' },
     });
@@ -382,14 +382,14 @@ describe('time', () => {
   });
 });
 
-describe('carrying out', () => {
+describe('an execution of a held step', () => {
   const sent = (runId: string) => world.db.task.count({ where: { runId } });
   const send = (run: Awaited<ReturnType<typeof heldRun>>) => acting(run).sendTask({ run: run.id, step: 'task_send:1' });
 
-  test('a step without its yes writes nothing, whatever its workflow was told', async () => {
+  test('writes nothing without an approval', async () => {
     const run = await heldRun(world, HOLD_SEND, { tasks_to_send: [SEND] });
     expect(await send(run)).toEqual({ state: 'held' });
-    await decide(world, door.host.member, run.id, 'task_send:1', 'decline');
+    await decide(world, api.host.member, run.id, 'task_send:1', 'decline');
     expect(await send(run)).toEqual({ state: 'declined' });
     expect(await sent(run.id)).toBe(0);
     expect(await stepsOf(run.id)).toEqual({});
@@ -397,9 +397,9 @@ describe('carrying out', () => {
     expect(await stepsOf(run.id)).toEqual({ 'task_send:1': 'declined' });
   });
 
-  test('what is carried out is the frozen action, and not what the reply says by now', async () => {
+  test('executes the frozen action, not the current text of the reply', async () => {
     const run = await heldRun(world, { reply: 'hold' }, { reply: 'As it was shown.' });
-    await decide(world, door.host.member, run.id, 'reply', 'approve');
+    await decide(world, api.host.member, run.id, 'reply', 'approve');
     await world.db.$executeRaw`
       UPDATE runs SET reply = jsonb_set(reply, '{reply}', '"Something else."') WHERE id = ${run.id}`;
     expect(await acting(run).postReply({ run: run.id, step: 'reply' })).toEqual({ state: 'done', ending: 'replied' });
@@ -410,9 +410,9 @@ describe('carrying out', () => {
   test.each<[string, string | null]>([
     ['changed', '{"kind":"reply","text":"Another."}'],
     ['redacted', null],
-  ])('a frozen action that was %s is not carried out', async (_, action) => {
+  ])('does not execute a frozen action that was %s', async (_, action) => {
     const run = await heldRun(world, { reply: 'hold' }, { reply: 'As it was shown.' });
-    await decide(world, door.host.member, run.id, 'reply', 'approve');
+    await decide(world, api.host.member, run.id, 'reply', 'approve');
     await world.db.heldAction.updateMany({ where: { runId: run.id }, data: { action } });
     expect(await acting(run).postReply({ run: run.id, step: 'reply' })).toEqual({
       state: 'superseded',
@@ -422,23 +422,23 @@ describe('carrying out', () => {
     expect(await holdStates(world, run.id)).toEqual({ reply: 'superseded' });
   });
 
-  test('redacting what was carried out erases the frozen action too', async () => {
+  test('leaves a frozen action, which a redaction of the effect also erases', async () => {
     const run = await heldRun(world, { reply: 'hold' }, { reply: 'to be erased' });
-    await decide(world, door.host.member, run.id, 'reply', 'approve');
+    await decide(world, api.host.member, run.id, 'reply', 'approve');
     await acting(run).postReply({ run: run.id, step: 'reply' });
     const { id } = await world.db.message.findFirstOrThrow({ where: { runId: run.id } });
-    expect((await door.host.admin.post(`/v1/rooms/${world.roomId}/redactions`, { subject: id })).status).toBeLessThan(
+    expect((await api.host.admin.post(`/v1/rooms/${world.roomId}/redactions`, { subject: id })).status).toBeLessThan(
       300,
     );
     const action = (await heldOf(world, run.id)).get('reply')!;
     expect(action).toMatchObject({ action: null, state: 'executed' });
-    const { body } = await door.host.member.get(`/v1/held-actions/${action.id}`);
+    const { body } = await api.host.member.get(`/v1/held-actions/${action.id}`);
     expect(body).toMatchObject({ action: null, hash: action.sha256, state: 'executed' });
   });
 
-  test('twice, by attempts at the same time: once', async () => {
+  test('acts once under concurrent attempts', async () => {
     const run = await heldRun(world, HOLD_SEND, { tasks_to_send: [SEND] });
-    await decide(world, door.host.member, run.id, 'task_send:1', 'approve');
+    await decide(world, api.host.member, run.id, 'task_send:1', 'approve');
     const outcomes = await Promise.all(Array.from({ length: 5 }, () => send(run)));
     expect(outcomes).toEqual(Array.from({ length: 5 }, () => ({ state: 'done', ending: 'silent' })));
     expect(await sent(run.id)).toBe(1);
@@ -472,10 +472,10 @@ describe('carrying out', () => {
       () => world.db.$executeRaw`UPDATE rooms SET closed_at = clock_timestamp() WHERE id = ${world.roomId}`,
       () => world.db.$executeRaw`UPDATE rooms SET closed_at = NULL WHERE id = ${world.roomId}`,
     ],
-  ])('superseded when meanwhile %s', async (_, code, change, undo) => {
+  ])('is superseded if meanwhile %s', async (_, code, change, undo) => {
     const run = await heldRun(world, HOLD_SEND, { reply: 'Sent.', tasks_to_send: [SEND] });
     await acting(run).postReply({ run: run.id, step: 'reply' });
-    await decide(world, door.host.member, run.id, 'task_send:1', 'approve');
+    await decide(world, api.host.member, run.id, 'task_send:1', 'approve');
     await change();
     try {
       expect(await send(run)).toEqual({ state: 'superseded', ending: 'replied' });
@@ -490,16 +490,16 @@ describe('carrying out', () => {
     await expectLedgerEqualsRoom(world.db, run.id);
   });
 
-  test('a right that is still hold does not take back the yes; one that became go neither', async () => {
+  test('keeps its approval if the right is still hold or became go', async () => {
     for (const right of ['hold', 'go'] as const) {
       const run = await heldRun(world, HOLD_SEND, { tasks_to_send: [SEND] });
-      await decide(world, door.host.member, run.id, 'task_send:1', 'approve');
+      await decide(world, api.host.member, run.id, 'task_send:1', 'approve');
       await setRights(world, { task_send: right });
       expect(await send(run)).toEqual({ state: 'done', ending: 'silent' });
     }
   });
 
-  test('superseded when its task was answered or judged meanwhile', async () => {
+  test('is superseded if its task was answered or judged meanwhile', async () => {
     for (const judged of [false, true]) {
       await setRights(world, { task_update: 'hold' });
       const opened = await openRun(world, { task: true });
@@ -508,10 +508,10 @@ describe('carrying out', () => {
       await closeAsLost(world.db, opened.id);
       const reply = { task_updates: [{ task: taskId, state: 'done', result: 'late' } as const] };
       const run = await heldRun(world, { task_update: 'hold' }, reply);
-      await decide(world, door.host.member, run.id, 'task_update:1', 'approve');
+      await decide(world, api.host.member, run.id, 'task_update:1', 'approve');
       await setRights(world, {});
       const answer = { type: 'task_response', task: taskId, state: 'done', result: 'early' };
-      expect(await door.host.agent.post(`/v1/rooms/${world.roomId}/events`, answer)).toMatchObject({ status: 201 });
+      expect(await api.host.agent.post(`/v1/rooms/${world.roomId}/events`, answer)).toMatchObject({ status: 201 });
       if (judged) {
         await world.db.transaction(async (tx) => {
           const room = await lockRoomForWrite(tx, world.roomId, world.host.id);
@@ -531,11 +531,11 @@ describe('carrying out', () => {
 });
 
 describe('the inbox', () => {
-  test('lists a company’s own over all rooms, filtered and paged; an agent’s key sees its own', async () => {
+  test('lists the actions of a company in all rooms, with filters and pages; an agent’s key sees its own', async () => {
     const run = await heldRun(world, { memory: 'hold', task_send: 'hold' });
-    await decide(world, door.host.member, run.id, 'memory', 'decline');
-    const get = (query: string, by = door.host.service) => by.get(`/v1/held-actions?${query}`);
-    const of = async (query: string, by = door.host.service) =>
+    await decide(world, api.host.member, run.id, 'memory', 'decline');
+    const get = (query: string, by = api.host.service) => by.get(`/v1/held-actions?${query}`);
+    const of = async (query: string, by = api.host.service) =>
       ((await get(query, by)).body.data as { run: string; step: string }[])
         .filter((each) => each.run === run.id)
         .map((each) => each.step);
@@ -543,7 +543,7 @@ describe('the inbox', () => {
     expect(await of(`order=desc&state=declined&room=${world.roomId}`)).toEqual(['memory']);
     expect(await of(`order=desc&state=held&agent=${world.scribe.id}`)).toEqual(['task_send:1']);
     expect(await of(`order=desc&agent=${world.scout.id}`)).toEqual([]);
-    expect(await of('order=desc', door.host.agent)).toEqual(['task_send:1', 'memory']);
+    expect(await of('order=desc', api.host.agent)).toEqual(['task_send:1', 'memory']);
     expect(await of('order=desc&until=2020-01-01T00:00:00Z')).toEqual([]);
     const first = await get('order=desc&limit=1');
     expect(first.body.data).toHaveLength(1);
@@ -553,12 +553,12 @@ describe('the inbox', () => {
     expect(await get('limit=201')).toMatchObject({ status: 400 });
   });
 
-  test('a run shows its own company what it holds, and no other', async () => {
+  test('shows a run’s held actions to its own company only', async () => {
     const run = await heldRun(world, HOLD_SEND);
     const { id } = (await heldOf(world, run.id)).get('task_send:1')!;
-    const own = await door.host.member.get(`/v1/runs/${run.id}`);
+    const own = await api.host.member.get(`/v1/runs/${run.id}`);
     expect(own.body.held_actions).toEqual([{ id, step: 'task_send:1', state: 'held' }]);
-    const other = await door.guest.member.get(`/v1/runs/${run.id}`);
+    const other = await api.guest.member.get(`/v1/runs/${run.id}`);
     expect(other.status).toBe(200);
     expect(other.text).not.toMatch(/held|parked/);
   });

@@ -1,4 +1,4 @@
-// A database that checks the order of locks refuses a transaction that takes one out of order; others do not check.
+// With the lock-order check, a database refuses a transaction that takes a lock out of order. Without it, nothing is checked.
 
 import { connectDatabase } from '../../prisma/client';
 import { declareLock } from '../../prisma/store/db/lock-order';
@@ -21,19 +21,19 @@ async function appendThenLock(tx: SqlTx): Promise<void> {
   await lockRoomForWrite(tx, world.roomId, world.host.id);
 }
 
-test('a membership locked after the room fails either kind of transaction, which writes nothing', async () => {
+test('a membership lock after the room lock fails both kinds of transaction, which write nothing', async () => {
   const message = 'the lock "membership" is taken after "room"';
   await expect(world.db.transaction(appendThenLock)).rejects.toThrow(message);
   await expect(world.db.sqlTransaction(appendThenLock)).rejects.toThrow(message);
   expect(await world.db.roomEvent.count({ where: { roomId: world.roomId, type: 'room_paused' } })).toBe(0);
 });
 
-test('each transaction begins with no lock', async () => {
+test('each transaction begins without locks', async () => {
   await world.db.transaction(async (tx) => declareLock(tx, 'room'));
   await world.db.transaction(async (tx) => declareLock(tx, 'membership'));
 });
 
-test('a database that was opened without the check takes the locks in any order', async () => {
+test('a database without the check takes locks in any order', async () => {
   const unchecked = await connectDatabase(world.url, {
     poolSize: 1,
     lockTimeoutMs: 5_000,

@@ -111,8 +111,8 @@ test.each([
   ['more than a megabyte', JSON.stringify({ pad: 'x'.repeat(1_100_000) }), 413],
   ['half a message', '{"jsonrpc":', 400],
   ['an empty body', '', 400],
-  ['an object that is no message', '{"hello":"there"}', 400],
-  ['a list of too many', JSON.stringify(Array.from({ length: 101 }, (_, id) => request('ping', {}, id))), 400],
+  ['an object that is not a message', '{"hello":"there"}', 400],
+  ['a list of too many messages', JSON.stringify(Array.from({ length: 101 }, (_, id) => request('ping', {}, id))), 400],
   ['two initialize messages', JSON.stringify([initialize('2025-03-26'), initialize('2025-03-26')]), 400],
 ])('%s is refused', async (_case, body, status) => {
   expect((await post(room.larkspur.member, body)).status).toBe(status);

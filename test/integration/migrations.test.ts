@@ -1,5 +1,5 @@
-// What migrating promises: every start finds the schema that its code expects or says why not, whoever else starts at
-// the same time and whatever killed the last try. That the constraints hold is constraints.test.ts'.
+// The guarantee of migrations: every start finds the schema that its code expects or reports why not, during concurrent
+// starts and after an interrupted migration. constraints.test.ts checks the constraints.
 
 import { cpSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -11,7 +11,7 @@ import { findPrismaDir, migrateDatabase, MigrationError, type MigrationProblem }
 import { createTestDatabase, type TestDatabase } from '../support/database';
 import { diffFromSchema } from '../support/schema-drift';
 
-/** The project's migrations, in their order. */
+/** The project's migrations, in order. */
 const OURS = readdirSync(join(findPrismaDir(), 'migrations'), { withFileTypes: true })
   .flatMap((entry) => (entry.isDirectory() ? [entry.name] : []))
   .sort();
@@ -37,7 +37,7 @@ afterAll(() => {
   for (const folder of folders) rmSync(folder, { recursive: true, force: true });
 });
 
-/** The project's migrations and one more. */
+/** A folder with the project's migrations and one more. */
 function migrationsWith(sql: string): string {
   const dir = mkdtempSync(join(tmpdir(), 'durable-room-migrations-'));
   folders.push(dir);
@@ -67,20 +67,20 @@ async function recorded(): Promise<Row[]> {
 
 async function failure(migrating: Promise<unknown>): Promise<MigrationError> {
   const error: unknown = await migrating.then(
-    () => new Error('it was migrated'),
+    () => new Error('the migration succeeded'),
     (reason: unknown) => reason,
   );
   if (!(error instanceof MigrationError)) throw error;
   return error;
 }
 
-async function expectProblem(migrating: Promise<unknown>, problem: MigrationProblem, saying: RegExp): Promise<void> {
+async function expectProblem(migrating: Promise<unknown>, problem: MigrationProblem, pattern: RegExp): Promise<void> {
   const error = await failure(migrating);
   expect(error.problem).toBe(problem);
-  expect(error.message).toMatch(saying);
+  expect(error.message).toMatch(pattern);
 }
 
-test('an empty database gets every migration, and a second time nothing', async () => {
+test('an empty database gets every migration, and a second run applies none', async () => {
   const lines: string[] = [];
   expect(await migrateDatabase(database.url, { log: (line) => lines.push(line) })).toEqual({ applied: OURS });
   expect(lines).toEqual(OURS.map((name) => `Applied migration ${name}`));
@@ -90,18 +90,18 @@ test('an empty database gets every migration, and a second time nothing', async 
   expect(await recorded()).toHaveLength(OURS.length);
 });
 
-test('a migrated database is what schema describes', async () => {
+test('a migrated database matches schema.prisma', async () => {
   await migrateDatabase(database.url);
   expect(await diffFromSchema(database.url)).toBe('');
 });
 
-test('the comparison sees a column that only one of the two has', async () => {
+test('the comparison finds a column that only the database has', async () => {
   await migrateDatabase(database.url);
   await client.query('ALTER TABLE rooms ADD COLUMN colour text');
   expect(await diffFromSchema(database.url)).toContain('DROP COLUMN "colour"');
 });
 
-test('a database with data gets what it lacks and keeps what it has', async () => {
+test('a database with data gets the missing migrations and keeps its data', async () => {
   await migrateDatabase(database.url);
   await client.query(`INSERT INTO companies (id, slug, name) VALUES ('company_1', 'acme', 'Acme')`);
   const migrationsDir = migrationsWith(`ALTER TABLE companies ADD COLUMN colour text NOT NULL DEFAULT 'red'`);
@@ -111,7 +111,7 @@ test('a database with data gets what it lacks and keeps what it has', async () =
   expect(rows).toEqual([{ slug: 'acme', colour: 'red' }]);
 });
 
-test('held actions from before their feed are told of in it, once each, as they stand', async () => {
+test('held actions from before the feed appear in it once each, in their current state', async () => {
   const migrationsDir = mkdtempSync(join(tmpdir(), 'durable-room-migrations-'));
   folders.push(migrationsDir);
   const before = OURS.slice(
@@ -122,7 +122,7 @@ test('held actions from before their feed are told of in it, once each, as they 
     cpSync(join(findPrismaDir(), 'migrations', name), join(migrationsDir, name), { recursive: true });
   }
   expect(await migrateDatabase(database.url, { migrationsDir })).toEqual({ applied: before });
-  // Without the runs that they are of.
+  // Replica mode, because the runs of these actions do not exist.
   await client.query('SET session_replication_role = replica');
   await client.query(`
     INSERT INTO held_actions (id, run_id, step_key, room_id, company_id, agent_id, kind, sha256, state, expires_at, changed_at)
@@ -140,16 +140,16 @@ test('held actions from before their feed are told of in it, once each, as they 
   ]);
 });
 
-test('eight at once in one process apply once', async () => {
+test('eight concurrent migrations in one process apply each migration once', async () => {
   const results = await Promise.all(Array.from({ length: 8 }, () => migrateDatabase(database.url)));
   expect(results.flatMap(({ applied }) => applied)).toEqual(OURS);
   expect(await recorded()).toEqual(RECORDED);
 });
 
 test.each([
-  ['process of ours', '7306082713414557'],
-  ['tool of Prisma', '72707369'],
-])('who waits for another %s says so, and goes on when that one is gone', async (_, lock) => {
+  ['process of this project', '7306082713414557'],
+  ['Prisma tool', '72707369'],
+])('a migration that waits for another %s logs it, and continues when the lock is free', async (_, lock) => {
   const other = new pg.Client({ connectionString: database.url });
   await other.connect();
   const lines: string[] = [];
@@ -162,7 +162,7 @@ test.each([
 });
 
 describe('a migration that', () => {
-  test('the database refuses leaves nothing, and is tried again by the next start', async () => {
+  test('the database refuses leaves no change, and the next start tries it again', async () => {
     await migrateDatabase(database.url);
     const migrationsDir = migrationsWith('CREATE TABLE half (id text); SELECT 1/0');
     await expectProblem(
@@ -181,7 +181,7 @@ describe('a migration that', () => {
     ]);
   });
 
-  test('was stopped between its transaction and its record reads as applied', async () => {
+  test('was stopped between its transaction and its record counts as applied', async () => {
     const migrationsDir = migrationsWith(`
       CREATE TABLE half (id text);
       CREATE FUNCTION stop() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'stopped here'; END $$;
@@ -192,7 +192,7 @@ describe('a migration that', () => {
     expect(await migrateDatabase(database.url, { migrationsDir })).toEqual({ applied: [] });
   });
 
-  test('is not one transaction, and was stopped, needs a person', async () => {
+  test('is not one transaction and was stopped needs a person', async () => {
     const migrationsDir = migrationsWith('CREATE INDEX CONCURRENTLY rooms_name ON rooms (name)');
     expect(await migrateDatabase(database.url, { migrationsDir })).toEqual({ applied: [...OURS, NEXT] });
     await client.query('UPDATE _prisma_migrations SET finished_at = NULL WHERE migration_name = $1', [NEXT]);
@@ -204,7 +204,7 @@ describe('a migration that', () => {
     await expectProblem(migrateDatabase(database.url), 'newer', /20990101000000_next.*newer code/);
   });
 
-  test('was edited after it was applied is said', async () => {
+  test('was edited after it was applied is reported', async () => {
     const migrationsDir = migrationsWith('SELECT 1');
     await migrateDatabase(database.url, { migrationsDir });
     addMigration(migrationsDir, 'SELECT 2');
@@ -216,13 +216,13 @@ describe('a migration that', () => {
   });
 });
 
-test("someone else's database is refused and left alone", async () => {
+test('a database with foreign tables is refused and not changed', async () => {
   await client.query('CREATE TABLE theirs (id text)');
   await expectProblem(migrateDatabase(database.url), 'not_empty', /needs a database of its own/);
   expect((await client.query(`SELECT to_regclass('_prisma_migrations') AS ours`)).rows).toEqual([{ ours: null }]);
 });
 
-test('a role that may not create tables is told so', async () => {
+test('a role that may not create tables gets an error that names the problem', async () => {
   const role = `reader_${process.pid}`;
   const url = new URL(database.url);
   url.username = role;
@@ -238,16 +238,16 @@ test('a role that may not create tables is told so', async () => {
 });
 
 test.each([
-  ['nobody listens there', 'postgres://app:s3cret@127.0.0.1:1/room', /127\.0\.0\.1:1\/room can not be reached/],
-  ['no such host', 'postgres://app:s3cret@nowhere.invalid/room', /nowhere\.invalid:5432\/room can not be reached/],
-  ['no such protocol', 'mysql://app:s3cret@127.0.0.1/room', /must begin with postgres/],
+  ['no server at the address', 'postgres://app:s3cret@127.0.0.1:1/room', /127\.0\.0\.1:1\/room can not be reached/],
+  ['an unknown host', 'postgres://app:s3cret@nowhere.invalid/room', /nowhere\.invalid:5432\/room can not be reached/],
+  ['an unknown protocol', 'mysql://app:s3cret@127.0.0.1/room', /must begin with postgres/],
   ['a bare # in the password', 'postgres://app:1#s3cret@127.0.0.1/room', /percent-encoded/],
   ['a bare / in the password', 'postgres://app:1/s3cret@127.0.0.1/room', /percent-encoded/],
-])('%s: said in words, without the password', async (_, url, saying) => {
+])('%s is reported in words, without the password', async (_, url, pattern) => {
   const error: unknown = await migrateDatabase(url).catch((reason: unknown) => reason);
   expect(error).toBeInstanceOf(DatabaseUnavailable);
   const { message, stack } = error as Error;
-  expect(message).toMatch(saying);
+  expect(message).toMatch(pattern);
   expect(`${message}${String(stack)}${JSON.stringify(error)}`).not.toContain('s3cret');
 });
 

@@ -1,5 +1,5 @@
-// Where a call to an owner's address may lead, asked when it connects: every address a name stands for, and the one that
-// the socket is really connected to. Refused before anything is sent, and counted at a real server.
+// Addresses that a call to an owner's address may connect to. The check covers every address of a name and the address of
+// the connected socket; a refused call sends nothing, as a real server counts.
 
 import dns from 'node:dns';
 import http from 'node:http';
@@ -15,7 +15,7 @@ const PUBLIC = '93.184.215.14';
 
 type Found = readonly { address: string; family: number }[];
 
-/** Answers every look-up, the first with the first of these, and tells how many there were. */
+/** Answers each look-up with the next of these (the last one repeats), and counts the look-ups. */
 function resolveTo(...answers: Found[]): { count(): number } {
   const spy = jest.spyOn(dns, 'lookup').mockImplementation(((_name: string, options: object, callback: unknown) => {
     const found = answers[Math.min(spy.mock.calls.length, answers.length) - 1] ?? [];
@@ -47,7 +47,7 @@ describe("an owner's address inside our network", () => {
     'localhost',
     'localhost.',
     'a.localhost',
-  ])('is refused as it is written, over https and http: %s', async (host) => {
+  ])('is refused without a look-up, over https and http: %s', async (host) => {
     const lookups = resolveTo([v4('127.0.0.1')]);
     for (const scheme of ['https', 'http']) {
       const baseUrl = `${scheme}://${host}:${portOf(calls.model.origin)}/v1`;
@@ -66,21 +66,21 @@ describe("an owner's address inside our network", () => {
     ['a public address and a private one', [v4(PUBLIC), v4('127.0.0.1')]],
     ['a private address and a public one', [v4('127.0.0.1'), v4(PUBLIC)]],
     ['a public address and one inside IPv6', [v4(PUBLIC), v6('64:ff9b::7f00:1')]],
-    ['none', []],
-  ])('is refused behind a name that stands for %s', async (_what, found) => {
+    ['no address', []],
+  ])('is refused behind a name that resolves to %s', async (_what, found) => {
     const lookups = resolveTo(found);
     const baseUrl = `https://models.example.com:${portOf(calls.model.origin)}/v1`;
     expect(await calls.call({ baseUrl, ownerSupplied: true })).toEqual(REFUSED);
     expect([lookups.count(), calls.model.connections]).toEqual([1, 0]);
   });
 
-  test("is open to an address of the operator's", async () => {
+  test('is reachable if the operator configured it', async () => {
     expect(await calls.call()).toMatchObject({ kind: 'reply' });
   });
 });
 
-describe('a host that the operator vouches for', () => {
-  test('is reached over http, once, and its redirect is not followed', async () => {
+describe('a host that the operator allows', () => {
+  test('is reached over http, and its redirect is not followed', async () => {
     const other = await startScriptedModel();
     const allowedHosts = [new URL(calls.model.origin).host];
     await calls.callGiven(answer.reply('ok'), { ownerSupplied: true, allowedHosts });
@@ -92,7 +92,7 @@ describe('a host that the operator vouches for', () => {
     await other.stop();
   });
 
-  test('may stand for a private address by its name', async () => {
+  test('may be a name that resolves to a private address', async () => {
     const port = portOf(calls.model.origin);
     resolveTo([v4('127.0.0.1')]);
     const changes = { baseUrl: `http://ollama.internal:${port}/v1`, ownerSupplied: true };
@@ -104,7 +104,7 @@ describe('a host that the operator vouches for', () => {
   });
 });
 
-describe('the address that is connected to is the one that was checked', () => {
+describe('the connected address is the checked address', () => {
   let server: http.Server;
   const reached: { local: string | undefined; kind: 'connection' | 'request' }[] = [];
 
@@ -125,8 +125,8 @@ describe('the address that is connected to is the one that was checked', () => {
       { signal: new AbortController().signal, timeoutMs: 5_000, allowsAddress },
     );
 
-  // 127.0.0.2 plays the public address here.
-  test('though the name stands for another one at the next look-up', async () => {
+  // 127.0.0.2 replaces a public address here.
+  test('even if the next look-up would return another address', async () => {
     const lookups = resolveTo([v4('127.0.0.2')], [v4('127.0.0.1')]);
     expect(await send((address) => address === '127.0.0.2')).toMatchObject({ kind: 'answered', status: 200 });
     expect(lookups.count()).toBe(1);
@@ -136,7 +136,7 @@ describe('the address that is connected to is the one that was checked', () => {
     ]);
   });
 
-  test('and a name that stands for both is not connected to at all', async () => {
+  test('and a name with an allowed and a refused address is never connected to', async () => {
     resolveTo([v4('127.0.0.2'), v4('127.0.0.1')]);
     expect(await send((address) => address === '127.0.0.2')).toEqual({
       kind: 'connection_failed',
@@ -146,11 +146,11 @@ describe('the address that is connected to is the one that was checked', () => {
   });
 
   test.each(['models.example.com', '127.0.0.2'])(
-    'and should it be another all the same, nothing is sent to it: %s',
+    'and nothing is sent if the socket has a refused address: %s',
     async (host) => {
       resolveTo([v4('127.0.0.2')]);
       const asked: string[] = [];
-      // Allowed when it is looked up, and not when the socket is asked.
+      // Allows the address at the look-up, and refuses it for the connected socket.
       const once = (address: string): boolean => asked.push(address) === 1;
       expect(await send(once, host)).toEqual({ kind: 'connection_failed', errorCode: 'ADDRESS_REFUSED' });
       expect(asked).toEqual(['127.0.0.2', '127.0.0.2']);

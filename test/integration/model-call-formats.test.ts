@@ -1,5 +1,5 @@
-// What only one wire format knows: how it is asked for a JSON schema, how it counts tokens, where it says that an answer is
-// not whole or not an answer, and its errors as its provider documents them.
+// The parts that only one wire format has: its request for a JSON schema, its token counts, its marks of an incomplete or
+// missing answer, and its documented errors.
 
 import { REPLY_JSON_SCHEMA } from '../../activities/model/reply';
 import { CANARY, useModelCalls } from '../support/model-calls';
@@ -12,10 +12,10 @@ const refused = (code: string) => ({ kind: 'refused', code });
 const failed = (code: string) => ({ kind: 'failed', code });
 const replied = (reply: string) => ({ kind: 'reply', reply: { reply } });
 
-describe('chat-completions', () => {
+describe('Chat Completions requests', () => {
   const calls = useModelCalls('openai_compatible');
 
-  test('are asked for the schema as a response format', async () => {
+  test('send the schema as a response format', async () => {
     await calls.callGiven(answer.reply('ok'), { maxOutputTokens: 900 });
     expect(calls.model.requests[0]?.body).toEqual({
       model: 'some-model',
@@ -45,9 +45,9 @@ describe('chat-completions', () => {
   });
 });
 
-describe('OpenAI Responses', () => {
+describe('OpenAI Responses requests', () => {
   const calls = useModelCalls('openai');
-  const text = (said: string) => ({ type: 'output_text', text: said, annotations: [] });
+  const text = (content: string) => ({ type: 'output_text', text: content, annotations: [] });
   const message = (said: string, more: object = {}) => ({
     type: 'message',
     role: 'assistant',
@@ -58,7 +58,7 @@ describe('OpenAI Responses', () => {
   const response = (fields: object): ScriptedAnswer =>
     answer.json(200, { id: 'resp_1', object: 'response', status: 'completed', error: null, output: [], ...fields });
 
-  test('are asked for the schema as a text format, and not to keep what they are sent', async () => {
+  test('send the schema as a text format, and ask the provider not to store them', async () => {
     await calls.callGiven(answer.reply('ok'), { maxOutputTokens: 900 });
     expect(calls.model.requests[0]?.body).toMatchObject({
       model: 'gpt-5',
@@ -83,12 +83,12 @@ describe('OpenAI Responses', () => {
       replied('hi'),
     ],
     [
-      'comments on the way to the answer',
+      'comments before the answer',
       response({ output: [message('canary', { phase: 'commentary' }), message('hi', { phase: 'final_answer' })] }),
       replied('hi'),
     ],
     [
-      'two answers, of which the later one counts',
+      'two answers, of which the later counts',
       response({ output: [message('{"reply":"canary"}'), message('{"reply":"hi"}')] }),
       replied('hi'),
     ],
@@ -103,17 +103,17 @@ describe('OpenAI Responses', () => {
       failed('reply_truncated'),
     ],
     [
-      'no reason for being incomplete',
+      'an incomplete answer without a reason',
       response({ status: 'incomplete', incomplete_details: null, output: [message('{"reply":"canary"}')] }),
       failed('reply_truncated'),
     ],
     [
-      'a reason never seen before for being incomplete',
+      'an incomplete answer with an unknown reason',
       response({ status: 'incomplete', incomplete_details: { reason: 'cosmic_ray' }, output: [message('canary')] }),
       failed('reply_truncated'),
     ],
     [
-      'a filter in the way',
+      'a content filter',
       response({
         status: 'incomplete',
         incomplete_details: { reason: 'content_filter' },
@@ -126,14 +126,14 @@ describe('OpenAI Responses', () => {
       response({ output: [message('', { content: [{ type: 'refusal', refusal: 'canary' }] })] }),
       refused('model_declined'),
     ],
-    ['an answer that is not written yet', response({ status: 'in_progress' }), retry('server_error')],
+    ['an answer that is still in progress', response({ status: 'in_progress' }), retry('server_error')],
     ['an answer that was cancelled', response({ status: 'cancelled' }), retry('server_error')],
     [
       'a failure of the server',
       response({ status: 'failed', error: { code: 'server_error', message: CANARY } }),
       retry('server_error'),
     ],
-    ['a failure without a word', response({ status: 'failed' }), retry('server_error')],
+    ['a failure without an error', response({ status: 'failed' }), retry('server_error')],
     [
       'a rate limit',
       response({ status: 'failed', error: { code: 'rate_limit_exceeded', message: CANARY } }),
@@ -148,7 +148,7 @@ describe('OpenAI Responses', () => {
     expect(await calls.callGiven(scripted)).toMatchObject(expected);
   });
 
-  test('count cached input and reasoning in their totals already', async () => {
+  test('get totals that include cached input and reasoning', async () => {
     const usage = {
       input_tokens: 120,
       input_tokens_details: { cached_tokens: 100 },
@@ -161,7 +161,7 @@ describe('OpenAI Responses', () => {
   });
 });
 
-describe('Anthropic Messages', () => {
+describe('Anthropic Messages requests', () => {
   const calls = useModelCalls('anthropic');
   const said = (fields: object): ScriptedAnswer =>
     answer.json(200, {
@@ -176,7 +176,7 @@ describe('Anthropic Messages', () => {
   const error = (status: number, type: string, message = CANARY): ScriptedAnswer =>
     answer.json(status, { type: 'error', error: { type, message }, request_id: 'req_1' });
 
-  test('are asked for the schema as an output format', async () => {
+  test('send the schema as an output format', async () => {
     await calls.callGiven(answer.reply('ok'), { model: 'claude-sonnet-4-5' });
     const [request] = calls.model.requests;
     expect(request?.headers['anthropic-version']).toBe('2023-06-01');
@@ -192,7 +192,7 @@ describe('Anthropic Messages', () => {
   });
 
   test.each(['claude-3-haiku-20240307', 'claude-3-5-sonnet-latest', 'some-other-model'])(
-    'of a model that takes no schema, %s, are asked in words alone and within its own length',
+    'to a model without schema support (%s) ask for JSON in words, within its output limit',
     async (model) => {
       await calls.callGiven(answer.reply('ok'), { model });
       const [request] = calls.model.requests;
@@ -202,7 +202,7 @@ describe('Anthropic Messages', () => {
   );
 
   test.each(['claude-sonnet-4-5', 'claude-opus-4-1', 'claude-3-haiku-20240307', 'claude-of-tomorrow', 'x'])(
-    'never make a model call a tool: %s',
+    'never force a tool call: %s',
     async (model) => {
       await calls.callGiven(answer.reply('ok'), { model });
       expect(calls.model.requests[0]?.body).not.toHaveProperty('tools');
@@ -210,7 +210,7 @@ describe('Anthropic Messages', () => {
     },
   );
 
-  test('are asked within the length that the caller names', async () => {
+  test('use the output limit of the caller', async () => {
     await calls.callGiven(answer.reply('ok'), { maxOutputTokens: 900 });
     expect(calls.model.requests[0]?.body).toMatchObject({ max_tokens: 900 });
   });
@@ -231,7 +231,7 @@ describe('Anthropic Messages', () => {
       replied('hi'),
     ],
     [
-      'its thinking in blocks of their own',
+      'thinking in separate blocks',
       said({
         content: [
           { type: 'thinking', thinking: 'canary', signature: 'x' },
@@ -245,10 +245,10 @@ describe('Anthropic Messages', () => {
     ['a refusal after some text', said({ stop_reason: 'refusal' }), refused('model_declined')],
     ['too few tokens to finish', said({ stop_reason: 'max_tokens' }), failed('reply_truncated')],
     ['a full context window', said({ stop_reason: 'model_context_window_exceeded' }), failed('reply_truncated')],
-    ['a stop reason never seen before', said({ stop_reason: 'cosmic_ray' }), replied('hi')],
-    ['an error under 200', error(200, 'overloaded_error'), retry('overloaded')],
-    ['a refused key under 200', error(200, 'authentication_error'), refused('key_rejected')],
-    ['a malformed request under 200', error(200, 'invalid_request_error'), refused('malformed_request')],
+    ['an unknown stop reason', said({ stop_reason: 'cosmic_ray' }), replied('hi')],
+    ['an error with status 200', error(200, 'overloaded_error'), retry('overloaded')],
+    ['a refused key with status 200', error(200, 'authentication_error'), refused('key_rejected')],
+    ['a malformed request with status 200', error(200, 'invalid_request_error'), refused('malformed_request')],
   ])('with %s', async (_what, scripted, expected) => {
     expect(await calls.callGiven(scripted)).toMatchObject(expected);
   });
@@ -267,7 +267,7 @@ describe('Anthropic Messages', () => {
     [500, 'api_error', CANARY, retry('server_error')],
     [504, 'timeout_error', CANARY, retry('timeout')],
     [529, 'overloaded_error', CANARY, retry('overloaded')],
-  ])('%i %s, saying %s', async (status, type, message, expected) => {
+  ])('%i %s with the message %s', async (status, type, message, expected) => {
     expect(await calls.callGiven(error(status, type, message))).toMatchObject({
       ...expected,
       status,
@@ -277,7 +277,7 @@ describe('Anthropic Messages', () => {
 
   test.each<[string, object, object]>([
     [
-      'are counted into the input',
+      'count as input',
       { input_tokens: 7, cache_creation_input_tokens: 100, cache_read_input_tokens: 1_000, output_tokens: 3 },
       { inputTokens: 1_107, outputTokens: 3 },
     ],
@@ -286,14 +286,14 @@ describe('Anthropic Messages', () => {
       { input_tokens: 7, cache_creation_input_tokens: null, cache_read_input_tokens: null, output_tokens: 3 },
       { inputTokens: 7, outputTokens: 3 },
     ],
-    ['may be left out', { input_tokens: 7, output_tokens: 3 }, { inputTokens: 7, outputTokens: 3 }],
+    ['may be absent', { input_tokens: 7, output_tokens: 3 }, { inputTokens: 7, outputTokens: 3 }],
     [
-      'that are no number make the input unknown',
+      'that are not numbers make the input unknown',
       { input_tokens: 7, cache_read_input_tokens: 'many', output_tokens: 3 },
       { inputTokens: null, outputTokens: 3 },
     ],
     [
-      'alone do not make it known',
+      'alone do not make the input known',
       { cache_read_input_tokens: 7, output_tokens: 3 },
       { inputTokens: null, outputTokens: 3 },
     ],

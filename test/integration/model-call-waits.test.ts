@@ -1,4 +1,4 @@
-// What an attempt of the model call asks Temporal to do next: how long to wait before which request, and when to stop.
+// The retry delay that an attempt of the model call returns to Temporal: the wait before each request, and when to stop.
 
 import type { ApplicationFailure, Context } from '@temporalio/activity';
 import { activitiesOf, openRun, type OpenRun } from '../support/store-runs';
@@ -19,7 +19,7 @@ afterAll(async () => {
   await model.stop();
 });
 
-/** One attempt: the wait it asks for before the next, or how it settled. */
+/** Runs one attempt. Returns the wait before the next attempt, or the status of the settled call. */
 async function attempt(run: OpenRun): Promise<unknown> {
   const { workflowId, temporalRunId } = run.execution;
   const context = {
@@ -46,12 +46,12 @@ async function attempt(run: OpenRun): Promise<unknown> {
 async function attempts(...answers: ScriptedAnswer[]): Promise<unknown[]> {
   model.script(...answers);
   const run = await openRun(world);
-  const came = [];
-  for (const _ of answers) came.push(await attempt(run));
-  // One more than was scripted sends nothing once the call has settled.
-  if (came.includes('settled')) expect(await attempt(run)).toBe('settled');
+  const outcomes = [];
+  for (const _ of answers) outcomes.push(await attempt(run));
+  // After the call has settled, a further attempt sends nothing.
+  if (outcomes.includes('settled')) expect(await attempt(run)).toBe('settled');
   expect(model.requests).toHaveLength(answers.length);
-  return came;
+  return outcomes;
 }
 
 const limited = (headers: Record<string, string>) => answer.error(429, 'rate_limit_exceeded', headers);
@@ -60,7 +60,7 @@ describe.each(ALL_FORMATS)('%s', (protocol) => {
   beforeAll(() => world.db.modelKey.updateMany({ data: { provider: protocol } }));
 
   test.each<[string, ScriptedAnswer]>([
-    ['429 that names none', limited({})],
+    ['429 without a wait', limited({})],
     ['429 with "soon"', limited({ 'retry-after': 'soon' })],
     ['429 with "6m0s"', limited({ 'retry-after': '6m0s' })],
     ['529', answer.error(529, 'overloaded_error')],
@@ -69,12 +69,12 @@ describe.each(ALL_FORMATS)('%s', (protocol) => {
     ['504', answer.raw(504, '')],
     ['520', answer.html(520)],
     ['a reset body', answer.resetMidBody()],
-    ['a page under 200', answer.html(200)],
-  ])('two seconds, then eight, and then the reply: %s', async (_what, failing) => {
+    ['a page with status 200', answer.html(200)],
+  ])('waits two seconds, then eight, and then gets the reply: %s', async (_what, failing) => {
     expect(await attempts(failing, failing, answer.reply('Done.'))).toEqual([2_000, 8_000, 'reply']);
   });
 
-  test('after the third there is no fourth', async () => {
+  test('sends no fourth request after the third', async () => {
     const failing = answer.error(500, null);
     expect(await attempts(failing, failing, failing)).toEqual([2_000, 8_000, 'settled']);
   });
@@ -87,11 +87,11 @@ describe('a wait that the provider names', () => {
     ['20', { 'retry-after': '20' }, 20_000],
     ['800 ms beside 1 s', { 'retry-after-ms': '800', 'retry-after': '1' }, 800],
     ['2', { 'retry-after': '2' }, 2_000],
-  ])('is waited before either request: %s', async (_what, headers, wait) => {
+  ])('is used before the second and third request: %s', async (_what, headers, wait) => {
     expect(await attempts(limited(headers), limited(headers), answer.reply('Done.'))).toEqual([wait, wait, 'reply']);
   });
 
-  test.each(['21', '86400'])('settles the call when it is over 20 s: %s', async (wait) => {
+  test.each(['21', '86400'])('settles the call if it is longer than 20 s: %s', async (wait) => {
     expect(await attempts(limited({ 'retry-after': wait }))).toEqual(['settled']);
   });
 });

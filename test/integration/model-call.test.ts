@@ -1,5 +1,5 @@
-// One request to a model over real HTTP, in every wire format: what is sent, and what becomes of answers that arrive.
-// Answers that fail the request are in model-call-failures.test.ts, what only one format knows in model-call-formats.test.ts.
+// One request to a model over real HTTP, in every wire format: the request, and the result of answers that arrive.
+// model-call-failures.test.ts has answers that fail the request, model-call-formats.test.ts the parts of one format.
 
 import { requestReply, type ModelAnswer, type WrittenRequest } from '../../activities/model/provider';
 import { NOTHING_DECLARED } from '../../workflows/policy/steps';
@@ -28,7 +28,7 @@ describe.each(ALL_FORMATS)('%s', (format) => {
   });
 
   describe('the request', () => {
-    test('carries the key and the prompt by role, and nothing that would stream', async () => {
+    test('carries the key and the prompt by role, and does not ask for a stream', async () => {
       await calls.callGiven(answer.reply('ok'));
       const [request] = calls.model.requests;
       expect(request).toMatchObject({
@@ -41,7 +41,7 @@ describe.each(ALL_FORMATS)('%s', (format) => {
       expect(request?.body).not.toHaveProperty('stream');
     });
 
-    test('holds the key nowhere but in its one header', async () => {
+    test('has the key only in its header', async () => {
       await calls.callGiven(answer.reply('ok'));
       const [request] = calls.model.requests;
       const holding = Object.values(request?.headers ?? {}).filter((value) => String(value).includes(KEY));
@@ -49,13 +49,13 @@ describe.each(ALL_FORMATS)('%s', (format) => {
       expect(JSON.stringify(request?.body) + request?.path).not.toContain(KEY);
     });
 
-    test('is well-formed even where a cut split an emoji', async () => {
+    test('is well-formed even if a cut split an emoji', async () => {
       await calls.call({ prompt: { system: 'a\uD83D', user: '\uDE80b\0 🚀' } });
       expect(calls.model.requests[0]?.textOf('system')).toBe('a\uFFFD');
       expect(calls.model.requests[0]?.textOf('user')).toBe('\uFFFDb\uFFFD 🚀');
     });
 
-    test('is written without a connection, and of two that are written only the one that is sent is seen', async () => {
+    test('is prepared without a connection: of two prepared requests the provider gets only the sent one', async () => {
       const [dropped, sent] = ['never sent', 'sent'].map((user) =>
         calls.write({ prompt: { system: 'Be brief.', user } }),
       );
@@ -68,18 +68,18 @@ describe.each(ALL_FORMATS)('%s', (format) => {
       expect(calls.model.requests.map((request) => request.textOf('user'))).toEqual(['sent']);
     });
 
-    test('that can not be written is refused, and nothing is sent', async () => {
-      const came = await calls.call({ prompt: { system: 'Be brief.', user: undefined as unknown as string } });
-      expect(came).toEqual({ kind: 'refused', code: 'malformed_request', status: null, providerCode: null });
+    test('that cannot be serialized is refused, and nothing is sent', async () => {
+      const outcome = await calls.call({ prompt: { system: 'Be brief.', user: undefined as unknown as string } });
+      expect(outcome).toEqual({ kind: 'refused', code: 'malformed_request', status: null, providerCode: null });
       expect(calls.model.connections).toBe(0);
     });
 
-    test.each(['', '/', '/v1', '/v1/', path])('reaches the one right path from the base URL "host%s"', async (end) => {
+    test.each(['', '/', '/v1', '/v1/', path])('reaches the right path from the base URL "host%s"', async (end) => {
       await calls.callGiven(answer.reply('ok'), { baseUrl: calls.model.origin + end });
       expect(calls.model.requests[0]?.path).toBe(path);
     });
 
-    test('is not sent to an unusable address or with an unusable key, and neither comes back', async () => {
+    test('is not sent to an unusable address or with an unusable key, and the result contains neither', async () => {
       const host = calls.model.origin.replace('http://', '');
       for (const baseUrl of [
         `${calls.model.url}?key=canary`,
@@ -87,19 +87,19 @@ describe.each(ALL_FORMATS)('%s', (format) => {
         'ftp://canary',
         'canary',
       ]) {
-        const came = await calls.call({ baseUrl });
-        expect(came).toEqual({ kind: 'refused', code: 'address_refused', status: null, providerCode: null });
+        const outcome = await calls.call({ baseUrl });
+        expect(outcome).toEqual({ kind: 'refused', code: 'address_refused', status: null, providerCode: null });
       }
       for (const apiKey of ['', 'canary\ncanary', '“canary”']) {
-        const came = await calls.call({ apiKey });
-        expect(came).toEqual({ kind: 'refused', code: 'key_rejected', status: null, providerCode: null });
+        const outcome = await calls.call({ apiKey });
+        expect(outcome).toEqual({ kind: 'refused', code: 'key_rejected', status: null, providerCode: null });
       }
       expect(calls.model.connections).toBe(0);
       await calls.callGiven(answer.reply('ok'), { apiKey: ` ${KEY}\n` });
       expect(calls.model.requests[0]?.headers).toMatchObject(keyHeader(KEY));
     });
 
-    test('goes through no proxy of the environment', async () => {
+    test('does not use a proxy of the environment', async () => {
       const proxy = await startScriptedModel();
       const names = ['HTTP_PROXY', 'http_proxy', 'HTTPS_PROXY', 'ALL_PROXY', 'NODE_USE_ENV_PROXY'];
       const before = names.map((name) => process.env[name]);
@@ -128,21 +128,21 @@ describe.each(ALL_FORMATS)('%s', (format) => {
       ],
       ['as JSON in a fence', answer.reply('```json\n{"reply":"hi"}\n```'), replied('hi')],
       ['as plain text', answer.reply('hi'), replied('hi')],
-      ['that says nothing', answer.reply({ reply: null }), replied(null)],
+      ['without a reply text', answer.reply({ reply: null }), replied(null)],
       ['with a leading reasoning block', answer.reply('<think>canary</think>Done.'), replied('Done.')],
       [
-        'with reasoning in a field of its own',
+        'with reasoning in a separate field',
         answer.message({ content: 'Done.', reasoning_content: 'canary' }),
         replied('Done.'),
       ],
       ['with NUL and a lone surrogate', answer.reply('a\0b\uD800c'), replied('a\uFFFDb\uFFFDc')],
       [
-        'with a finish reason never seen before',
+        'with an unknown finish reason',
         answer.reply('hi', { finishReason: 'cosmic_ray' }),
         replied('hi', { finishReason: 'cosmic_ray' }),
       ],
       [
-        'with a finish reason that is no short word',
+        'with a finish reason that is not a short word',
         answer.reply('hi', { finishReason: 'canary canary' }),
         replied('hi', { finishReason: null }),
       ],
@@ -152,7 +152,7 @@ describe.each(ALL_FORMATS)('%s', (format) => {
         answer.message({ content: 'hi', tool_calls: [{ id: '1', type: 'function', function: { name: 'f' } }] }),
         replied('hi'),
       ],
-      ['from a server that packs unasked', answer.gzip(answer.reply('hi')), replied('hi')],
+      ['from a server that compresses unasked', answer.gzip(answer.reply('hi')), replied('hi')],
       [
         'with content in parts',
         answer.message({
@@ -165,7 +165,7 @@ describe.each(ALL_FORMATS)('%s', (format) => {
         replied('Done'),
       ],
       [
-        'with the end mark of a stream glued to it',
+        'with the end mark of a stream appended to it',
         answer.raw(200, `${String(bodyOf(answer.reply('hi'), format))}\n\ndata: [DONE]\n\n`, {
           'content-type': 'text/event-stream',
         }),
@@ -181,7 +181,7 @@ describe.each(ALL_FORMATS)('%s', (format) => {
     });
 
     test.each<[string, unknown, object]>([
-      ['as it should be', { input: 120, output: 30 }, KNOWN_USAGE],
+      ['complete', { input: 120, output: 30 }, KNOWN_USAGE],
       ['absent', undefined, { inputTokens: null, outputTokens: null }],
       ['null', null, { inputTokens: null, outputTokens: null }],
       ['as text', { input: 'canary', output: '30' }, { inputTokens: null, outputTokens: null }],
@@ -189,12 +189,12 @@ describe.each(ALL_FORMATS)('%s', (format) => {
       ['without one count', { input: 27, output: undefined }, { inputTokens: 27, outputTokens: null }],
       ['negative or broken', { input: -1, output: 1.5 }, { inputTokens: null, outputTokens: null }],
       ['too large for a column', { input: 1e12, output: 0 }, { inputTokens: null, outputTokens: 0 }],
-    ])('with usage %s is a reply, and what is not known is not zero', async (_how, usage, expected) => {
+    ])('with usage %s is a reply, and an unknown count is null, not zero', async (_how, usage, expected) => {
       expect(await calls.callGiven(answer.reply('hi', { usage }))).toEqual(replied('hi', { usage: expected as never }));
     });
   });
 
-  describe('an answer that is no reply', () => {
+  describe('an answer that is not a reply', () => {
     const empty = (finishReason: string | null) => ({
       kind: 'failed',
       code: 'reply_empty',
@@ -214,7 +214,7 @@ describe.each(ALL_FORMATS)('%s', (format) => {
         answer.message({ content: null, tool_calls: [{ id: '1' }] }, { finishReason: 'tool_calls' }),
         empty(named('tool_calls')),
       ],
-      ['a think block never closed', answer.reply('<think>canary'), empty(named('stop'))],
+      ['a think block without an end', answer.reply('<think>canary'), empty(named('stop'))],
       [
         'declared JSON that breaks the schema',
         answer.reply('{"reply":"canary","approve":true}'),
@@ -237,7 +237,7 @@ describe.each(ALL_FORMATS)('%s', (format) => {
       ],
       ['a refusal finish reason', answer.reply('', { finishReason: 'refusal' }), declined],
       ['a content filter', answer.reply('', { finishReason: 'content_filter' }), declined],
-      ['the rest that a content filter left', answer.reply('canary', { finishReason: 'content_filter' }), declined],
+      ['text that a content filter cut', answer.reply('canary', { finishReason: 'content_filter' }), declined],
       ['a refusal field', answer.message({ content: null, refusal: 'canary: I cannot' }), declined],
       ['a refusal part', answer.message({ content: [{ type: 'refusal', refusal: 'canary' }] }), declined],
     ])('%s', async (_what, scripted, expected) => {
@@ -252,12 +252,12 @@ describe.each(ALL_FORMATS)('%s', (format) => {
       ['no answer', answer.hold()],
       ['headers and no body', answer.headersOnly()],
       ['one byte at a time', answer.drip(50)],
-    ])('the limit is on the whole time: %s', async (_what, scripted) => {
+    ])('the limit covers the whole request: %s', async (_what, scripted) => {
       expect(await calls.callGiven(scripted, { timeoutMs: 1_000 })).toEqual(timedOut);
       await expectHangUp();
     });
 
-    test('our own signal ends a request in flight, and the provider sees it end', async () => {
+    test('the abort signal ends a request in flight, and the provider sees the disconnect', async () => {
       const cancel = new AbortController();
       calls.model.script(answer.hold());
       const pending = calls.call({ signal: cancel.signal });
@@ -268,17 +268,17 @@ describe.each(ALL_FORMATS)('%s', (format) => {
       expect(calls.model.requests).toHaveLength(1);
     });
 
-    test('our own signal given before the call sends nothing', async () => {
+    test('a signal that was aborted before the call sends nothing', async () => {
       expect(await calls.call({ signal: AbortSignal.abort() })).toEqual({ kind: 'aborted' });
       expect(calls.model.connections).toBe(0);
     });
 
-    test('a reply that is in is kept when the signal comes after it', async () => {
+    test('a reply that has arrived is kept if the signal is aborted later', async () => {
       const cancel = new AbortController();
       calls.model.script('paid for');
-      const came = await calls.call({ signal: cancel.signal });
+      const outcome = await calls.call({ signal: cancel.signal });
       cancel.abort();
-      expect(came).toEqual(replied('paid for'));
+      expect(outcome).toEqual(replied('paid for'));
     });
 
     async function expectHangUp(): Promise<void> {
@@ -289,16 +289,16 @@ describe.each(ALL_FORMATS)('%s', (format) => {
     }
   });
 
-  test('forty calls at once keep their keys, prompts and answers apart', async () => {
-    calls.model.respond((request) => `${JSON.stringify(request.headers)} said ${request.textOf('user')}`);
+  test('forty concurrent calls do not mix keys, prompts and answers', async () => {
+    calls.model.respond((request) => `${JSON.stringify(request.headers)} sent ${request.textOf('user')}`);
     const answers = await Promise.all(
       Array.from({ length: 40 }, (_, n) =>
         calls.call({ apiKey: `key-${n}-`, model: 'm', prompt: { system: '', user: `prompt ${n}-` } }),
       ),
     );
-    answers.forEach((came, n) => {
-      expect(came).toMatchObject({ kind: 'reply', reply: { reply: expect.stringContaining(`key-${n}-`) } });
-      expect(came).toMatchObject({ reply: { reply: expect.stringContaining(`said prompt ${n}-`) } });
+    answers.forEach((outcome, n) => {
+      expect(outcome).toMatchObject({ kind: 'reply', reply: { reply: expect.stringContaining(`key-${n}-`) } });
+      expect(outcome).toMatchObject({ reply: { reply: expect.stringContaining(`sent prompt ${n}-`) } });
     });
     expect(calls.model.requests).toHaveLength(40);
   });

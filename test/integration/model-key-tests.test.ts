@@ -1,4 +1,4 @@
-// A model key is tested by a worker: asked for at the door, one request an attempt, and its result read there.
+// A worker tests a model key: the API starts the test, each attempt sends one request, and the API returns the result.
 
 import { randomBytes } from 'node:crypto';
 import { requestReply } from '../../activities/model/provider';
@@ -42,7 +42,7 @@ afterEach(async () => {
   await api.db.modelKeyTest.deleteMany();
 });
 
-/** A tester as a worker has it, which looks often. */
+/** A key tester like a worker's, with a short poll interval. */
 function startTester(changes: Partial<KeyTesterDeps> = {}): Loop {
   const tester = createKeyTester({
     db: api.db,
@@ -68,19 +68,19 @@ const read = async (key: string): Promise<Json> => expectStatus(200, company.adm
 const ask = (key: string, body: object = { model: 'some-model' }): Promise<Json> =>
   expectStatus(202, company.admin.post(`/v1/model-keys/${key}/test`, body));
 
-const over = (key: string): Promise<Json> =>
-  until('the test to be over', async () => {
+const waitForResult = (key: string): Promise<Json> =>
+  until('the test to end', async () => {
     const { test } = await read(key);
     return test.tested_at !== null && test;
   });
 
-/** As a worker that refused the key of a run leaves it. */
+/** Marks the key as a worker does after a provider refused it in a run. */
 async function markRejected(id: string): Promise<void> {
   await api.db.$executeRaw`UPDATE model_keys SET rejected_version = version WHERE id = ${id}`;
 }
 
-describe('asking', () => {
-  test('is answered before anything is tested, and shown with the key', async () => {
+describe('a request for a test', () => {
+  test('is answered before the test runs, and shown with the key', async () => {
     const key = await makeKey();
     const asked = await ask(key);
     expect(asked).toEqual({
@@ -99,12 +99,12 @@ describe('asking', () => {
     expect(data.at(-1).subject).toBe(key);
   });
 
-  test('without a model takes the one of an agent that uses the key', async () => {
+  test('without a model uses the model of an agent that uses the key', async () => {
     const asked = await expectStatus(202, company.admin.post(`/v1/model-keys/${company.modelKeyId}/test`));
     expect(asked).toMatchObject({ model: 'test-model' });
   });
 
-  test('without a model, for a key that no agent uses, says what is missing', async () => {
+  test('without a model, for a key that no agent uses, gets an error that names the missing field', async () => {
     const answered = await company.admin.post(`/v1/model-keys/${await makeKey()}/test`);
     expect([answered.status, answered.body.code, answered.body.pointer]).toEqual([400, 'invalid_input', '/model']);
   });
@@ -117,13 +117,13 @@ describe('asking', () => {
     },
   );
 
-  test('again while it is open is the same test; with another model it is a conflict', async () => {
+  test('returns the open test if repeated; with another model it is a conflict', async () => {
     const key = await makeKey();
     const asked = await Promise.all([ask(key), ask(key), ask(key)]);
     expect(new Set(asked.map(({ id }) => id)).size).toBe(1);
     await expectStatus(409, company.admin.post(`/v1/model-keys/${key}/test`, { model: 'another' }));
     startTester();
-    await over(key);
+    await waitForResult(key);
     expect(model.requests).toHaveLength(1);
     const { id } = await ask(key, { model: 'another' });
     expect(id).not.toBe(asked[0]?.id);
@@ -131,7 +131,7 @@ describe('asking', () => {
     expect(model.requests.map(({ body }) => (body as Json).model)).toEqual(['some-model', 'another']);
   });
 
-  test('for a revoked key is a conflict, for another company’s is like for none', async () => {
+  test('for a revoked key is a conflict, for another company’s key the same as for an unknown key', async () => {
     const key = await makeKey();
     await expectStatus(204, company.admin.delete(`/v1/model-keys/${key}`));
     await expectStatus(409, company.admin.post(`/v1/model-keys/${key}/test`, { model: 'm' }));
@@ -142,7 +142,7 @@ describe('asking', () => {
     expect({ ...(await foreign), request_id: null }).toEqual({ ...(await unknown), request_id: null });
   });
 
-  test('tells the workers in the transaction that asks', async () => {
+  test('notifies the workers in its transaction', async () => {
     const heard: (string | null)[] = [];
     const listener = listenTo(
       api.databaseUrl,
@@ -152,17 +152,17 @@ describe('asking', () => {
     );
     await until('the listener', () => Promise.resolve(heard.includes(null)));
     await ask(await makeKey());
-    await until('the hint', () => Promise.resolve(heard.includes('key_test')));
+    await until('the notification', () => Promise.resolve(heard.includes('key_test')));
     await listener.stop();
   });
 });
 
 describe('the result', () => {
-  test('of a key that answers is ok, and the key is sent as a run would send it', async () => {
+  test('of a working key is ok, and the key is sent like in a run', async () => {
     const key = await makeKey();
     await ask(key);
     startTester();
-    expect(await over(key)).toMatchObject({ state: 'ok', code: null, http_status: 200, version: 1 });
+    expect(await waitForResult(key)).toMatchObject({ state: 'ok', code: null, http_status: 200, version: 1 });
     expect(model.requests[0]).toMatchObject({
       path: '/v1/chat/completions',
       headers: { authorization: `Bearer ${KEY}` },
@@ -188,7 +188,7 @@ describe('the result', () => {
     ['a page', answer.html(200), { state: 'failed', code: 'unreadable_answer', http_status: 200 }],
     ['a redirect', answer.redirect('http://127.0.0.1:9/'), { state: 'failed', code: 'redirect', http_status: 307 }],
     ['a reset', answer.resetAtOnce(), { state: 'failed', code: 'connection', http_status: null }],
-    ['a reply cut off', answer.reply('o', { finishReason: 'length' }), { state: 'ok', code: null, http_status: 200 }],
+    ['a truncated reply', answer.reply('o', { finishReason: 'length' }), { state: 'ok', code: null, http_status: 200 }],
     ['a reply that breaks the schema', answer.reply('{"reply":7}'), { state: 'ok', code: null, http_status: 200 }],
     ['a filtered reply', answer.reply('', { finishReason: 'content_filter' }), { state: 'ok', http_status: 200 }],
   ])('of %s, after one request', async (_what, scripted, expected) => {
@@ -196,35 +196,35 @@ describe('the result', () => {
     const key = await makeKey();
     await ask(key);
     startTester();
-    expect(await over(key)).toMatchObject(expected);
+    expect(await waitForResult(key)).toMatchObject(expected);
     expect(model.connections).toBe(1);
   });
 
-  test('marks a key that was refused, and a later success clears the mark', async () => {
+  test('marks a refused key, and a later success clears the mark', async () => {
     const key = await makeKey();
     startTester();
     model.script(answer.error(401, 'invalid_api_key'));
     await ask(key);
-    await over(key);
+    await waitForResult(key);
     expect((await read(key)).rejected).toBe(true);
     await ask(key);
     await until('the second test', async () => (await read(key)).test.state === 'ok');
     expect((await read(key)).rejected).toBe(false);
   });
 
-  test('of a failure that is none of the key’s leaves the mark as it is', async () => {
+  test('of a failure that the key did not cause leaves the mark unchanged', async () => {
     const [good, bad] = [await makeKey(), await makeKey()];
     await markRejected(bad);
     model.respond(() => answer.error(500, null));
     startTester();
     for (const key of [good, bad]) {
       await ask(key);
-      await over(key);
+      await waitForResult(key);
     }
     expect([(await read(good)).rejected, (await read(bad)).rejected]).toEqual([false, true]);
   });
 
-  test('of a secret that no master key opens says so without a request', async () => {
+  test('of a secret that no master key opens reports this without a request', async () => {
     const key = await makeKey();
     await ask(key);
     const unopened: string[] = [];
@@ -232,11 +232,11 @@ describe('the result', () => {
       secretBox: createSecretBox([{ id: 'other', key: randomBytes(32) }]),
       onUnopened: (id) => void unopened.push(id),
     });
-    expect(await over(key)).toMatchObject({ state: 'failed', code: 'cannot_open', http_status: null });
+    expect(await waitForResult(key)).toMatchObject({ state: 'failed', code: 'cannot_open', http_status: null });
     expect([unopened, model.connections, (await read(key)).rejected]).toEqual([[key], 0, false]);
   });
 
-  test('for a suspended company is that it is suspended, without a request', async () => {
+  test('for a suspended company reports the suspension without a request', async () => {
     const other = await setUpCompany(api, 'juniper', 'Juniper', 'clerk');
     await expectStatus(202, other.admin.post(`/v1/model-keys/${other.modelKeyId}/test`));
     const operator = api.client(api.operatorKey);
@@ -250,77 +250,77 @@ describe('the result', () => {
   });
 });
 
-describe('an address of the owner’s own', () => {
-  test('is asked where the operator allows it', async () => {
+describe('an address that the owner supplied', () => {
+  test('is used if the operator allows it', async () => {
     const key = await makeKey({ base_url: model.url });
     await ask(key);
     startTester();
-    expect(await over(key)).toMatchObject({ state: 'ok' });
+    expect(await waitForResult(key)).toMatchObject({ state: 'ok' });
   });
 
-  test('that is inside is refused at connect time, and nothing is connected to', async () => {
+  test('that is internal is refused at connect time, without a connection', async () => {
     const key = await makeKey({ base_url: model.url });
     await ask(key);
-    // A worker that allows no host: the door's check alone would let it through.
+    // The API has accepted the address. This worker allows no host.
     startTester({ allowedModelHosts: [] });
-    expect(await over(key)).toMatchObject({ state: 'failed', code: 'address_refused', http_status: null });
+    expect(await waitForResult(key)).toMatchObject({ state: 'failed', code: 'address_refused', http_status: null });
     expect([model.connections, (await read(key)).rejected]).toEqual([0, false]);
   });
 });
 
 describe('a key that changes while it is tested', () => {
   let held: HeldAnswer;
-  let verdictIsIn: Promise<void>;
+  let requestSettled: Promise<void>;
 
-  /** A key whose test is under way, answered when `held` is released. */
-  async function underWay(then: ScriptedAnswer): Promise<string> {
+  /** Starts the test of a new key. The provider answers when `held` is released. */
+  async function startHeldTest(then: ScriptedAnswer): Promise<string> {
     held = answer.hold(then);
     model.script(held);
     const key = await makeKey();
     await ask(key);
-    verdictIsIn = new Promise((resolve) => {
+    requestSettled = new Promise((resolve) => {
       startTester({ requestReply: (...request) => requestReply(...request).finally(resolve) });
     });
     await model.waitForRequests(1);
     return key;
   }
 
-  /** Lets the provider answer, and waits until the tester has made of it what it makes of it. */
-  async function letItEnd(): Promise<void> {
+  /** Lets the provider answer, and waits until the tester has processed the answer. */
+  async function finishTest(): Promise<void> {
     held.release();
-    await verdictIsIn;
+    await requestSettled;
     await Promise.all(testers.splice(0).map((tester) => tester.stop()));
   }
 
-  test('is replaced: the test ends so, and its late verdict says nothing of the new secret', async () => {
-    const key = await underWay(answer.error(401, 'invalid_api_key'));
+  test('by a replaced secret: the test ends as replaced, and a late result does not affect the new secret', async () => {
+    const key = await startHeldTest(answer.error(401, 'invalid_api_key'));
     await expectStatus(200, company.admin.patch(`/v1/model-keys/${key}`, { key: 'sk-test-another' }));
     expect((await read(key)).test).toMatchObject({ state: 'failed', code: 'replaced', version: 1 });
-    await letItEnd();
+    await finishTest();
     expect(await read(key)).toMatchObject({ version: 2, rejected: false, test: { code: 'replaced', version: 1 } });
     const next = await ask(key);
     expect(next).toMatchObject({ state: 'pending', version: 2 });
     startTester();
-    expect(await over(key)).toMatchObject({ id: next.id, state: 'ok' });
+    expect(await waitForResult(key)).toMatchObject({ id: next.id, state: 'ok' });
   });
 
-  test('is renamed: the test goes on', async () => {
-    const key = await underWay(answer.reply('ok'));
+  test('by a new name: the test continues', async () => {
+    const key = await startHeldTest(answer.reply('ok'));
     await expectStatus(200, company.admin.patch(`/v1/model-keys/${key}`, { name: 'other' }));
-    await letItEnd();
+    await finishTest();
     expect((await read(key)).test).toMatchObject({ state: 'ok' });
   });
 
-  test('is revoked: the test ends so, and stays so', async () => {
-    const key = await underWay(answer.error(401, 'invalid_api_key'));
+  test('by revocation: the test ends as revoked and remains so', async () => {
+    const key = await startHeldTest(answer.error(401, 'invalid_api_key'));
     await expectStatus(204, company.admin.delete(`/v1/model-keys/${key}`));
-    await letItEnd();
+    await finishTest();
     expect(await read(key)).toMatchObject({ rejected: false, test: { state: 'failed', code: 'revoked' } });
   });
 });
 
-describe('a worker that dies', () => {
-  test('leaves its test to another when its lease is over, and the second verdict stands', async () => {
+describe('a worker that ends', () => {
+  test('by a crash leaves its test to another worker after the lease, and the result of that worker is kept', async () => {
     const key = await makeKey();
     await ask(key);
     const [lost] = await takeKeyTests(api.db, 10, 60);
@@ -328,14 +328,14 @@ describe('a worker that dies', () => {
     expect(await takeKeyTests(api.db, 10, 60)).toEqual([]);
     await api.db.$executeRaw`UPDATE model_key_tests SET due_at = clock_timestamp() - interval '1 second'`;
     startTester();
-    expect(await over(key)).toMatchObject({ state: 'ok' });
+    expect(await waitForResult(key)).toMatchObject({ state: 'ok' });
     expect(model.requests).toHaveLength(1);
   });
 
   test.each([
     ['a configured provider', { provider: 'house' }, 3],
-    ['an address of the owner’s own', {}, 1],
-  ])('every time: at %s the test is over after so many requests', async (_what, body, limit) => {
+    ['an address that the owner supplied', {}, 1],
+  ])('by a crash in every attempt ends a test with %s after the allowed attempts', async (_what, body, limit) => {
     const key = await makeKey('provider' in body ? body : { base_url: model.url });
     await ask(key);
     const taken: number[] = [];
@@ -346,7 +346,7 @@ describe('a worker that dies', () => {
     expect((await read(key)).test).toMatchObject({ state: 'failed', code: 'unknown' });
   });
 
-  test('that was only stopped hands its test on at once', async () => {
+  test('by a regular stop passes its test to another worker at once', async () => {
     const held = answer.hold();
     model.script(held);
     const key = await makeKey();
@@ -356,16 +356,16 @@ describe('a worker that dies', () => {
     await stopped.stop();
     expect((await read(key)).test).toMatchObject({ state: 'running' });
     startTester();
-    expect(await over(key)).toMatchObject({ state: 'ok' });
+    expect(await waitForResult(key)).toMatchObject({ state: 'ok' });
     expect(model.requests).toHaveLength(2);
     held.release();
   });
 });
 
-test('four workers carry out twenty tests with one request each', async () => {
+test('four workers run twenty tests with one request each', async () => {
   const keys = await Promise.all(Array.from({ length: 20 }, () => makeKey()));
   await Promise.all(keys.map((key) => ask(key)));
   for (let n = 0; n < 4; n += 1) startTester();
-  for (const key of keys) expect(await over(key)).toMatchObject({ state: 'ok' });
+  for (const key of keys) expect(await waitForResult(key)).toMatchObject({ state: 'ok' });
   expect(model.requests).toHaveLength(20);
 });

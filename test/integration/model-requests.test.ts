@@ -1,4 +1,4 @@
-// Model requests: claimed before they are sent, at most three; the first reply stored is the reply; what a run reads.
+// Model requests: a run claims each before it is sent, at most three; the first stored reply counts. Also the context of a run.
 
 import { renderContext } from '../../activities/context/render';
 import { RoomDraft, type Author } from '../../prisma/store/rooms/room-draft';
@@ -44,12 +44,12 @@ const rowOf = (run: OpenRun) =>
   world.db.run.findUniqueOrThrow({ where: { id: run.id }, include: { requests: { orderBy: { number: 'asc' } } } });
 const keyOf = (agent: TestAgent) => world.db.modelKey.findFirstOrThrow({ where: { name: `key of ${agent.slug}` } });
 
-describe('how many requests a run may send', () => {
-  test('three numbers in all, from any number of attempts and executions at once', async () => {
+describe('the number of requests of a run', () => {
+  test('is three in total under concurrent attempts and executions', async () => {
     const run = await openRun(world);
-    const strangers = Array.from({ length: 5 }, () => newExecution(run.agentId, run.messageId));
+    const otherExecutions = Array.from({ length: 5 }, () => newExecution(run.agentId, run.messageId));
     const own = Array.from({ length: 20 }, () => ask(run));
-    const others = Promise.allSettled(strangers.map((execution) => ask(run, execution)));
+    const others = Promise.allSettled(otherExecutions.map((execution) => ask(run, execution)));
     const claims = await Promise.all(own);
     const sent = claims.filter((claim) => claim.kind === 'send');
     expect(sent.map((claim) => claim.number).sort()).toEqual([1, 2, 3]);
@@ -64,18 +64,18 @@ describe('how many requests a run may send', () => {
     expect(row.fencedCount).toBe(5);
   });
 
-  test('whoever asks is told meanwhile of what may be sent, and of nothing that may not', async () => {
+  test('passes each granted request to the callback, and no settled claim', async () => {
     const run = await openRun(world);
-    const told: RequestToSend[] = [];
+    const passed: RequestToSend[] = [];
     const claims: RequestClaim[] = [];
     for (let n = 0; n < 4; n += 1) {
-      claims.push(await claimRequest(world.db, run.execution, run.id, renderContext, (sent) => told.push(sent)));
+      claims.push(await claimRequest(world.db, run.execution, run.id, renderContext, (sent) => passed.push(sent)));
     }
     expect(claims.map(({ kind }) => kind)).toEqual(['send', 'send', 'send', 'settled']);
-    expect(told).toEqual(claims.slice(0, 3));
+    expect(passed).toEqual(claims.slice(0, 3));
   });
 
-  test('one, to an address that the owner supplied', async () => {
+  test('is one for an address that the owner supplied', async () => {
     const key = await keyOf(world.scribe);
     await world.db.modelKey.update({ where: { id: key.id }, data: { ownerSupplied: true } });
     const failing = await openRun(world);
@@ -93,7 +93,7 @@ describe('how many requests a run may send', () => {
     await world.db.modelKey.update({ where: { id: key.id }, data: { ownerSupplied: false } });
   });
 
-  test('one that nobody answered reads unknown and counts; a run whose last one did so failed', async () => {
+  test('includes a request without an answer, which is recorded as unknown; after such a last request the run fails', async () => {
     const run = await openRun(world);
     for (const number of [1, 2, 3]) expect((await send(run)).number).toBe(number);
     expect((await rowOf(run)).requests.map((request) => request.outcome)).toEqual(['unknown', 'unknown', 'in_flight']);
@@ -103,14 +103,14 @@ describe('how many requests a run may send', () => {
     expect(await rowOf(run)).toMatchObject({ code: 'unknown', retryAt: null });
   });
 
-  test('a request in flight when its run is closed reads unknown', async () => {
+  test('includes a request in flight at the close of its run, which is recorded as unknown', async () => {
     const run = await openRun(world);
     await send(run);
     await closeRun(world.db, run.execution, run.id, { kind: 'timed_out' });
     expect((await rowOf(run)).requests).toMatchObject([{ number: 1, outcome: 'unknown' }]);
   });
 
-  test.each(['retry', 'aborted'] as const)('another one after: %s', async (outcome) => {
+  test.each(['retry', 'aborted'] as const)('grows by another request after the outcome %s', async (outcome) => {
     const run = await openRun(world);
     await end(run, await send(run), ends(outcome, outcome === 'retry' ? 'overloaded' : null));
     expect(await ask(run)).toMatchObject({ kind: 'send', number: 2, limit: 3 });
@@ -120,7 +120,7 @@ describe('how many requests a run may send', () => {
     ['refused', 'quota', null],
     ['failed', 'reply_invalid', null],
     ['busy', 'rate_limit', 86_400_000],
-  ] as const)('none after: %s', async (outcome, code, wait) => {
+  ] as const)('does not grow after the outcome %s', async (outcome, code, wait) => {
     const run = await openRun(world);
     await end(run, await send(run), ends(outcome, code, wait));
     expect(await ask(run)).toEqual({ kind: 'settled' });
@@ -130,7 +130,7 @@ describe('how many requests a run may send', () => {
     expect({ code: row.code, retryAt: row.retryAt?.getTime() ?? null }).toEqual({ code, retryAt });
   });
 
-  test('none at all where the company has left: the run is closed, with the reason', async () => {
+  test('is zero if the company has left: the run is closed with the reason', async () => {
     const run = await openRun(world);
     const membership = { roomId: world.roomId, companyId: world.host.id };
     await world.db.roomMember.updateMany({ where: membership, data: { leftAt: new Date() } });
@@ -140,13 +140,13 @@ describe('how many requests a run may send', () => {
   });
 });
 
-describe('the first reply stored is the reply', () => {
-  test('against later replies and errors, and for every later attempt', async () => {
+describe('the first stored reply is the reply of the run', () => {
+  test('despite later replies and errors, and for every later attempt', async () => {
     const run = await openRun(world);
     const [first, second, third] = [await send(run), await send(run), await send(run)];
     const stored = await end(run, second, answered({ reply: 'second came first' }));
     expect(stored).toMatchObject({ reply: { reply: 'second came first' }, rights: { reply: 'go' } });
-    // Rights are those of the moment when it was stored.
+    // The stored rights are those of the moment of storing.
     await world.db.roomAgent.updateMany({ where: { agentId: world.scribe.id }, data: { rightReply: 'refuse' } });
     expect(await end(run, first, answered({ reply: 'too late' }))).toEqual(stored);
     expect(await end(run, third, ends('refused', 'quota'))).toEqual(stored);
@@ -155,7 +155,7 @@ describe('the first reply stored is the reply', () => {
     expect((await rowOf(run)).requests.map((request) => request.outcome)).toEqual(['answered', 'answered', 'refused']);
   });
 
-  test('of two that come at the same time: both attempts go on with the same one', async () => {
+  test('also for two concurrent replies: both attempts continue with the same reply', async () => {
     const run = await openRun(world);
     const sent = [await send(run), await send(run)];
     const came = await Promise.all(sent.map((each, index) => end(run, each, answered({ reply: `reply ${index}` }))));
@@ -163,7 +163,7 @@ describe('the first reply stored is the reply', () => {
     expect((await rowOf(run)).reply).toEqual(came[0]?.reply);
   });
 
-  test('also for an attempt that ends after the run was closed; without a reply that attempt is fenced', async () => {
+  test('also for an attempt that ends after the close of the run; without a reply that attempt is fenced', async () => {
     const run = await openRun(world);
     const [first, second] = [await send(run), await send(run)];
     const stored = await end(run, first, answered({ reply: 'in time' }));
@@ -191,7 +191,7 @@ describe('a refused key', () => {
     expect(await keyOf(world.scribe)).toMatchObject({ rejectedVersion: null });
   });
 
-  test('is not marked when its secret was replaced meanwhile; the new one is, when it is refused too', async () => {
+  test('is not marked if its secret was replaced meanwhile; the new secret is marked if it is refused too', async () => {
     const agent = await world.addAgent({ slug: 'changer' });
     const run = await runOf(agent);
     const old = await send(run);
@@ -203,7 +203,7 @@ describe('a refused key', () => {
     expect(await keyOf(agent)).toMatchObject({ version: 2, rejectedVersion: 2 });
   });
 
-  test('is the one sent, not the one that the agent was given meanwhile', async () => {
+  test('is the key that was sent, not the key that the agent got meanwhile', async () => {
     const agent = await world.addAgent({ slug: 'mover' });
     const run = await runOf(agent);
     const before = await send(run);
@@ -219,7 +219,7 @@ describe('a refused key', () => {
     expect(await rowOf(run)).toMatchObject({ modelKeyId: id });
   });
 
-  test('is not the fault of an agent that has no model', async () => {
+  test('is not marked for an agent without a model', async () => {
     const agent = await world.addAgent({ slug: 'modelless' });
     const run = await runOf(agent);
     await world.db.agent.update({ where: { id: agent.id }, data: { model: null } });
@@ -230,7 +230,7 @@ describe('a refused key', () => {
   });
 });
 
-/** A run of another agent than scribe. */
+/** A run of the given agent instead of scribe. */
 async function runOf(agent: TestAgent): Promise<OpenRun> {
   return openRun({ ...world, scribe: agent });
 }
@@ -245,8 +245,8 @@ async function remember(author: Author, visibility: 'shared' | 'private', conten
   });
 }
 
-describe('what a run reads', () => {
-  test('is stored once: every request shows the same room, and nothing but ids and hashes outlives the run', async () => {
+describe('the context of a run', () => {
+  test('is stored once: every request gets the same room, and only ids and hashes remain after the run', async () => {
     const line = await remember(world.host.person, 'shared', 'canary memory');
     const task = await world.sendTask('scribe', 'canary goal');
     const run = await openRun(world, { text: 'canary question' });
@@ -268,7 +268,7 @@ describe('what a run reads', () => {
     expect(manifest).toMatchObject({ waking: { id: run.messageId, sha256: expect.stringMatching(/^[0-9a-f]{64}$/) } });
   });
 
-  test('holds private memory only of its own company, and only where that company allows it', async () => {
+  test('holds private memory only of its own company, and only if that company allows it', async () => {
     await remember(world.host.person, 'private', 'secret of the host');
     await remember(world.guest.person, 'private', 'secret of the guest');
     const secretsIn = async (agent: TestAgent, allowed: boolean) => {
@@ -284,7 +284,7 @@ describe('what a run reads', () => {
     }
   });
 
-  test('is read for one company: a missing id throws, another company reads nothing', async () => {
+  test('belongs to one company: a missing id throws, and another company gets nothing', async () => {
     const { messageId } = await world.post('anything');
     const whole = { roomId: world.roomId, agentId: world.scribe.id, companyId: world.host.id, messageId };
     const read = (run: typeof whole) =>

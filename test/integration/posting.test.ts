@@ -1,4 +1,4 @@
-// What writing into a room leaves: who is addressed and woken, what a task becomes, numbers without gaps, all or nothing.
+// Writes into a room: addressed and woken agents, states of a task, numbers without gaps, and atomic writes.
 
 import { RoomDraft, type Author } from '../../prisma/store/rooms/room-draft';
 import { Conflict, InvalidInput, NotAllowed, NotFound } from '../../prisma/store/db/errors';
@@ -26,7 +26,7 @@ afterAll(() => world.close());
 
 const authorOf = ({ id, name, companyId }: TestAgent): Author => ({ kind: 'agent', id, name, companyId });
 
-/** One write through the door's own way: membership locked, staged, appended. */
+/** Writes like the API does: locks the membership, stages the rows, and appends them. */
 function write<T>(author: Author, work: (tx: Tx, draft: RoomDraft, room: RoomForWrite) => Promise<T>): Promise<T> {
   return world.db.transaction(async (tx) => {
     const room = await lockRoomForWrite(tx, world.roomId, author.companyId);
@@ -67,32 +67,32 @@ const addressedBy = async (messageId: string) =>
 const lastSeq = async () => (await world.db.room.findUniqueOrThrow({ where: { id: world.roomId } })).lastSeq;
 
 describe('a message', () => {
-  test('that names an agent thrice and lists it too wakes it once; others not at all', async () => {
+  test('that mentions an agent three times and lists it wakes it once, and wakes no other agent', async () => {
     const { messageId, wakes } = await post({ text: '@scribe @Scribe and (@scribe)', mentions: ['scribe'] });
     expect(wakes).toMatchObject([{ slug: 'scribe', status: 'pending', reason: null }]);
     expect(await wakesOf(messageId)).toEqual([world.scribe.id]);
     expect(await addressedBy(messageId)).toEqual([world.scribe.id]);
   });
 
-  test('addresses whom it names in its text and whom it only lists, in any company', async () => {
+  test('addresses the agents in its text and the listed agents, in any company', async () => {
     const { messageId } = await post({ text: 'hello @scribe', mentions: ['SCOUT'] });
     expect(await wakesOf(messageId)).toEqual([world.scribe.id, world.scout.id].sort());
   });
 
-  test('that lists somebody who is not here is refused whole', async () => {
+  test('that lists an agent outside the room is refused completely', async () => {
     const before = await lastSeq();
-    const refused = post({ text: '@scribe', mentions: ['scribe', 'nobody'] });
+    const refused = post({ text: '@scribe', mentions: ['scribe', 'unknown'] });
     await expect(refused).rejects.toMatchObject({ constructor: InvalidInput, pointer: '/mentions/1' });
     expect(await lastSeq()).toBe(before);
   });
 
-  test('does not wake the agent that wrote it, though it addresses it', async () => {
+  test('addresses its author but does not wake it', async () => {
     const { messageId, wakes } = await post({ text: '@scribe talks of itself to @scout' }, scribe);
     expect(wakes.map((wake) => wake.slug)).toEqual(['scout']);
     expect(await addressedBy(messageId)).toEqual([world.scribe.id, world.scout.id].sort());
   });
 
-  test('does not wake an agent that is not always on, though it addresses it', async () => {
+  test('addresses an agent that is not always on but does not wake it', async () => {
     const clerk = await world.addAgent({ slug: 'clerk' });
     await world.db.agent.update({ where: { id: clerk.id }, data: { alwaysOn: false } });
     const { messageId, wakes } = await post({ text: '@clerk' });
@@ -100,7 +100,7 @@ describe('a message', () => {
     expect(await addressedBy(messageId)).toEqual([clerk.id]);
   });
 
-  test('wakes at most ten agents; one that would wake eleven is refused whole', async () => {
+  test('wakes at most ten agents; one that would wake eleven is refused completely', async () => {
     const crowd = Array.from({ length: 11 }, (_, index) => `crowd-${index}`);
     for (const slug of crowd) await world.addAgent({ slug });
     const ten = await post({ text: '@clerk', mentions: crowd.slice(0, 10) });
@@ -110,7 +110,7 @@ describe('a message', () => {
     expect(await lastSeq()).toBe(before);
   });
 
-  test('at the hop limit still wakes; one above it wakes nobody and says so', async () => {
+  test('at the hop limit wakes an agent; one hop deeper the wake is suppressed visibly', async () => {
     expect((await post({ text: '@scribe', hop: 8 })).wakes).toMatchObject([{ status: 'pending' }]);
     const { messageId, wakes } = await post({ text: '@scribe', hop: 9 });
     expect(wakes).toMatchObject([{ status: 'suppressed', reason: 'hop_limit' }]);
@@ -121,7 +121,7 @@ describe('a message', () => {
     ]);
   });
 
-  test('of an agent key stands one hop above the newest message that addresses that agent', async () => {
+  test('of an agent key is one hop deeper than the newest message that addresses that agent', async () => {
     const hop = () => world.db.transaction((tx) => hopOfAgentPost(tx, world.roomId, lone.id));
     const lone = await world.addAgent({ slug: 'lone' });
     expect(await hop()).toBe(1);
@@ -134,7 +134,7 @@ describe('a message', () => {
     expect(await hop()).toBe(5);
   });
 
-  test('is refused by a room that was closed while its writer waited', async () => {
+  test('is refused if the room was closed while its writer waited', async () => {
     const closing = await holdTransaction(world.db, async (tx) => {
       await tx.$queryRaw`SELECT 1 AS locked FROM room_members WHERE room_id = ${world.roomId} FOR NO KEY UPDATE`;
       await tx.$executeRaw`UPDATE rooms SET closed_at = clock_timestamp() WHERE id = ${world.roomId}`;
@@ -151,7 +151,7 @@ describe('a message', () => {
 });
 
 describe('a task', () => {
-  test('wakes its recipient once, also when its goal names it, and nobody else whom the goal names', async () => {
+  test('wakes its recipient once, even if the goal mentions it, and no other agent in the goal', async () => {
     const { taskId, messageId, wakes } = await sendTask({ goal: '@scribe ask @scout' });
     expect(wakes).toMatchObject([{ slug: 'scribe', status: 'pending' }]);
     expect(await wakesOf(messageId)).toEqual([world.scribe.id]);
@@ -174,14 +174,14 @@ describe('a task', () => {
     });
   });
 
-  test('for somebody who is not here is refused whole, and an agent that sends itself one is not woken', async () => {
+  test('for an agent outside the room is refused completely, and an agent that sends itself a task is not woken', async () => {
     const before = await lastSeq();
-    await expect(sendTask({ to: 'nobody' })).rejects.toThrow(NotFound);
+    await expect(sendTask({ to: 'unknown' })).rejects.toThrow(NotFound);
     expect(await lastSeq()).toBe(before);
     expect((await sendTask({ to: 'scribe' }, scribe)).wakes).toEqual([]);
   });
 
-  test('may refer to memory that its sender may read, and to no other', async () => {
+  test('may refer only to memory that its sender may read', async () => {
     const remember = (author: Author, visibility: 'shared' | 'private') =>
       write(author, async (_, draft) =>
         stageMemory(draft, world.roomId, { author, visibility, category: 'fact', tags: [], content: 'c', runId: null }),
@@ -202,7 +202,7 @@ describe('a task', () => {
     }
   });
 
-  test('is answered by its recipient alone, in its own room', async () => {
+  test('is answered only by its recipient, in its own room', async () => {
     const { taskId } = await sendTask();
     const elsewhere = await (await openRoom(world, { name: 'elsewhere', modelUrl: MODEL_URL })).sendTask('there');
     await expect(respond(taskId, 'r', scout)).rejects.toThrow(NotAllowed);
@@ -215,7 +215,7 @@ describe('a task', () => {
     });
   });
 
-  test('when answered wakes the agent that sent it, by a card; a person is told and not woken', async () => {
+  test('wakes the sending agent by a card when it is answered; for a person the answer is only shown', async () => {
     const agents = await sendTask({}, scout);
     const answer = await respond(agents.taskId, '@scribe did it', scribe, 3);
     expect(answer.wakes).toMatchObject([{ slug: 'scout', status: 'pending' }]);
@@ -229,7 +229,7 @@ describe('a task', () => {
     expect((await respond(persons.taskId, 'done')).wakes).toEqual([]);
   });
 
-  test('keeps the last answer given before the verdict, which is final and wakes nobody', async () => {
+  test('keeps the last answer before the verdict; the verdict is final and wakes no agent', async () => {
     const { taskId } = await sendTask({}, scout);
     await expect(judge(taskId, 'accepted', scout)).rejects.toThrow(Conflict);
     await respond(taskId, 'first');
@@ -249,7 +249,7 @@ describe('a task', () => {
     });
     expect(cards.map((card) => card.text)).toEqual(['first', 'second']);
     expect(task.responseMessageId).toBe(cards[1]?.id);
-    // Every event shows the task as it then was; when it was sent never changes.
+    // Every event shows the task at that moment; the time of sending never changes.
     const events = (await eventsOf(world)).filter((event) => event.subjectId === taskId);
     const created_at = task.createdAt.toISOString();
     expect(events.map((event) => [event.type, event.data])).toMatchObject([
@@ -260,7 +260,7 @@ describe('a task', () => {
     ]);
   });
 
-  test('gets one verdict of many given at once, and no error but a conflict', async () => {
+  test('gets one of many concurrent verdicts, and the others get a conflict', async () => {
     const { taskId } = await sendTask();
     await respond(taskId, 'done');
     const given = Array.from({ length: 8 }, (_, n) => judge(taskId, n % 2 === 0 ? 'accepted' : 'rejected'));
@@ -271,7 +271,7 @@ describe('a task', () => {
   });
 });
 
-test('a private memory entry shows everybody that there is one, and no event holds what it says', async () => {
+test('every member sees that a private memory entry exists, and no event holds its content', async () => {
   const line = { category: 'decision', tags: ['canary-tag'], content: 'canary', runId: null } as const;
   const author = world.guest.person;
   const { memoryId } = await write(author, async (_, draft) =>
@@ -291,11 +291,11 @@ test('a private memory entry shows everybody that there is one, and no event hol
 });
 
 describe('the numbers of a room', () => {
-  test('have no gap and no double under twenty writers, and time runs with them', async () => {
+  test('have no gap and no duplicate under twenty writers, and times follow the numbers', async () => {
     const before = await lastSeq();
     const writers = Array.from({ length: 20 }, (_, n) => [
       () => post({ text: `message ${n} @scribe` }),
-      () => post({ text: '@nobody', mentions: ['nobody'] }).catch(() => null), // Refused: takes no number.
+      () => post({ text: '@unknown', mentions: ['unknown'] }).catch(() => null), // Refused: takes no number.
       () => sendTask({ to: 'scout', goal: `task ${n}` }),
     ]).flat();
     await Promise.all(writers.map((writer) => writer()));
@@ -313,7 +313,7 @@ describe('the numbers of a room', () => {
     );
   });
 
-  test('follow the order of one batch, and a batch of which one row fails leaves nothing at all', async () => {
+  test('follow the order in a batch; a batch with a failed row stores nothing', async () => {
     const author = world.host.person;
     const batch = (category: string) =>
       write(author, async (tx, draft, room) => {

@@ -1,5 +1,5 @@
-// However large a room is, no read of it goes through a whole table: Postgres's own plans of the statements as they are
-// sent, over tables so large that it had a choice.
+// No read of a room scans a whole table, however large the room is. The tests check the plans of Postgres for the sent
+// statements, over tables that are large enough for a choice of plans.
 
 import type pg from 'pg';
 import { renderContext } from '../../activities/context/render';
@@ -58,7 +58,7 @@ beforeAll(async () => {
 });
 afterAll(() => world.close());
 
-/** The plans of the statements that this sends. */
+/** The plans of all statements that `work` sends. */
 async function plansOf(work: () => Promise<unknown>): Promise<string> {
   plans.length = 0;
   await work();
@@ -83,7 +83,7 @@ test.each<[string, () => Promise<unknown>]>([
   ['messages', () => listMessages(world.db, world.roomId, { ...page, order: 'desc' })],
   ['memory', () => listMemory(world.db, viewer(), world.roomId, NO_FILTER, { ...page, order: 'desc' })],
   [
-    'memory of a category that nothing has',
+    'memory of an unused category',
     () =>
       listMemory(world.db, viewer(), world.roomId, { ...NO_FILTER, category: 'decision' }, { ...page, order: 'desc' }),
   ],
@@ -97,11 +97,11 @@ test.each<[string, () => Promise<unknown>]>([
       [`passages with "${text}"`, () => searchPassages(world.db, world.roomId, asked(text), undefined, page)],
     ],
   ),
-])('%s', async (_, work) => {
+])('a read of %s uses indexes', async (_, work) => {
   expect(await plansOf(work)).not.toMatch(LARGE);
 });
 
-test('what a run reads', async () => {
+test('the context of a run uses indexes', async () => {
   const { messageId } = await world.post('@scribe is the foundation of part 4711 inspected before winter?');
   const { roomId, scribe, host } = world;
   const run = { roomId, agentId: scribe.id, companyId: host.id, messageId };
@@ -117,8 +117,8 @@ test('what a run reads', async () => {
   expect(reading).toContain('memory_hits');
 });
 
-test('a wake delivered, claimed, asked about and answered', async () => {
-  const way = await plansOf(async () => {
+test('a run from delivery to reply uses indexes', async () => {
+  const planText = await plansOf(async () => {
     const run = await openRun(world, { text: 'is the foundation of part 4711 inspected before winter?' });
     const claim = await claimRequest(world.db, run.execution, run.id, renderContext);
     if (claim.kind !== 'send') throw new Error('no request could be claimed');
@@ -127,14 +127,14 @@ test('a wake delivered, claimed, asked about and answered', async () => {
     const reply = await activitiesOf(world, run.execution).postReply({ run: run.id, step: 'reply' });
     expect(reply).toEqual({ state: 'done', ending: 'replied' });
   });
-  expect(way).not.toMatch(LARGE);
-  for (const part of ['agent_run_locks', 'newest', 'run_steps', 'new_messages']) expect(way).toContain(part);
+  expect(planText).not.toMatch(LARGE);
+  for (const part of ['agent_run_locks', 'newest', 'run_steps', 'new_messages']) expect(planText).toContain(part);
 });
 
-test('what dispatchers and reconcilers look at', async () => {
+test('the queries of dispatchers and reconcilers use indexes', async () => {
   const { agentId, messageId } = await deliveredWake(world);
   const executions = [{ workflowId: wakeWorkflowId(agentId, messageId), temporalRunId: 'none' }];
-  const looks = await plansOf(async () => {
+  const planTexts = await plansOf(async () => {
     await deliverWakes(world.db, 50, 20);
     await oldestWaits(world.db);
     await takeUnclaimedWakes(world.db, 100, 20);
@@ -143,9 +143,9 @@ test('what dispatchers and reconcilers look at', async () => {
     await findOpenRunsOf(world.db, executions);
     await findExecutionsWithoutRun(world.db, executions);
   });
-  expect(looks).not.toMatch(LARGE);
+  expect(planTexts).not.toMatch(LARGE);
 });
 
-test('the test sees a scan of a whole table', async () => {
+test('the check finds a scan of a whole table', async () => {
   expect(await plansOf(() => world.database.pool.query("SELECT * FROM messages WHERE text LIKE '%x%'"))).toMatch(LARGE);
 });

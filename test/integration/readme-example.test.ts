@@ -7,7 +7,7 @@ import { fencedBlocks, readProjectFile } from '../support/documents';
 
 const execute = promisify(execFile);
 
-/** How each shell is started without a user's own start files. */
+/** The options that start each shell without the start files of the user. */
 const SHELLS: Readonly<Record<string, readonly string[]>> = {
   bash: ['--norc', '--noprofile', '-c'],
   zsh: ['-f', '-c'],
@@ -24,7 +24,7 @@ function isInstalled(shell: string): boolean {
   }
 }
 
-/** The JSON documents that follow each other in a text, such as the answers of several calls of curl. */
+/** The consecutive JSON documents of a text, such as the answers of several calls of curl. */
 function parseAll(text: string): unknown[] {
   return text
     .trim()
@@ -51,7 +51,7 @@ test('the README has one example, which can be pasted: no placeholders, no comme
   expect(otherExamples).toEqual([]);
   expect(example.trim().split('\n').length).toBeGreaterThan(5);
   expect(example).not.toMatch(/…|\.\.\.|<\w+>/);
-  // An interactive zsh knows no comments, and both shells expand `!`.
+  // An interactive zsh does not accept comments, and both shells expand `!`.
   expect(example).not.toMatch(/(^|\s)#|!/);
   // zsh refuses an unquoted `?` or `[` that matches no file.
   const unquoted = example.replaceAll(/'[^']*'|"(?:\\.|[^"\\])*"/g, '');

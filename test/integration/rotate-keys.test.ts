@@ -33,7 +33,7 @@ async function rotate(keys: readonly MasterKey[], options: Partial<RotationOptio
   return { ...result, lines };
 }
 
-test('seals every secret anew, in batches, says how far it is, and what can be dropped', async () => {
+test('reseals every secret in batches, and logs its progress and the keys that can be removed', async () => {
   const secrets = await store(25, OLD);
   const { lines, ...result } = await rotate([NEW, OLD], { batch: 10 });
   expect(result).toEqual({ resealed: 25, remaining: 0 });
@@ -55,21 +55,21 @@ test('a revoked key is resealed too, and no version changes', async () => {
   expect(await db.modelKey.findUnique({ where: { id } })).toMatchObject({ version: 3, rejectedVersion: 3 });
 });
 
-test('what is under the first key already is not touched', async () => {
+test('a secret that is already sealed under the first key is not changed', async () => {
   await store(3, NEW);
   const before = await db.modelKey.findMany({ orderBy: { id: 'asc' } });
   expect(await rotate([NEW, OLD])).toMatchObject({ resealed: 0, remaining: 0 });
   expect(await db.modelKey.findMany({ orderBy: { id: 'asc' } })).toEqual(before);
 });
 
-test('a key id that another begins with is another key', async () => {
+test('a key id that is a prefix of another key id is a different key', async () => {
   const longer = newMasterKey('new2');
   const secrets = await store(2, longer);
   expect(await rotate([NEW, longer])).toMatchObject({ resealed: 2, remaining: 0 });
   expect(await openAll(NEW)).toEqual(secrets);
 });
 
-test('stopped between batches, what is done stays, everything can be opened, and the next start does the rest', async () => {
+test('after a stop between batches the resealed secrets remain, all can be opened, and the next start does the rest', async () => {
   const secrets = await store(25, OLD);
   const stopped = rotate([NEW, OLD], { batch: 10, onBatch: () => Promise.reject(new Error('stopped')) });
   await expect(stopped).rejects.toThrow('stopped');
@@ -79,7 +79,7 @@ test('stopped between batches, what is done stays, everything can be opened, and
   expect(await openAll(NEW)).toEqual(secrets);
 });
 
-test('two at once do no harm', async () => {
+test('two concurrent rotations reseal every secret', async () => {
   const secrets = await store(60, OLD);
   const results = await Promise.all([rotate([NEW, OLD], { batch: 7 }), rotate([NEW, OLD], { batch: 11 })]);
   expect(results.reduce((sum, { resealed }) => sum + resealed, 0)).toBe(60);
@@ -87,7 +87,7 @@ test('two at once do no harm', async () => {
 });
 
 describe('a secret that is replaced during its resealing', () => {
-  /** Lets the rotation read a batch, then replaces one of its secrets before the batch is stored. */
+  /** Replaces a secret of a batch after the rotation has read the batch and before it stores the batch. */
   async function replaceMeanwhile(
     seals: MasterKey,
   ): Promise<{ id: string; result: Awaited<ReturnType<typeof rotate>> }> {
@@ -109,13 +109,13 @@ describe('a secret that is replaced during its resealing', () => {
     return { id, result: { ...result, lines } };
   }
 
-  test('is left alone', async () => {
+  test('is not changed', async () => {
     const { id, result } = await replaceMeanwhile(NEW);
     expect(result).toMatchObject({ resealed: 2, remaining: 0 });
     expect((await openAll(NEW)).get(id)).toBe('the new one');
   });
 
-  test('by a process that still seals under the old key is still under it, and that key is to be kept', async () => {
+  test('by a process with the old key remains sealed under it, and the log asks to keep that key', async () => {
     const { id, result } = await replaceMeanwhile(OLD);
     expect(result).toMatchObject({ resealed: 2, remaining: 1 });
     expect(result.lines.at(-1)).toBe('1 still sealed under old: keep it in MASTER_KEYS');
@@ -124,8 +124,8 @@ describe('a secret that is replaced during its resealing', () => {
   });
 });
 
-describe('a secret that can not be opened', () => {
-  test('for its master key is missing is named with that key, and the others are done', async () => {
+describe('a secret that cannot be opened', () => {
+  test('because its master key is missing is logged with that key, and the others are resealed', async () => {
     const [lost = ''] = [...(await store(1, LOST)).keys()];
     await store(4, OLD);
     const { lines, ...result } = await rotate([NEW, OLD], { batch: 2 });
@@ -136,15 +136,15 @@ describe('a secret that can not be opened', () => {
   });
 
   test.each([
-    ['was changed', (sealed: string) => `${sealed.slice(0, -4)}AAAA`, /master key old: /],
-    ['is no sealed text', () => 'nothing', /this is not a sealed text/],
-  ])('for it %s is named', async (_why, spoil, said) => {
+    ['it was changed', (sealed: string) => `${sealed.slice(0, -4)}AAAA`, /master key old: /],
+    ['it is not a sealed text', () => 'nothing', /this is not a sealed text/],
+  ])('because %s is logged', async (_why, spoil, pattern) => {
     const [id = ''] = [...(await store(1, OLD)).keys()];
     await store(2, OLD);
     const { sealedSecret } = await db.modelKey.findUniqueOrThrow({ where: { id } });
     await db.modelKey.update({ where: { id }, data: { sealedSecret: spoil(sealedSecret) } });
     const { lines, ...result } = await rotate([NEW, OLD]);
     expect(result).toEqual({ resealed: 2, remaining: 1 });
-    expect(lines.find((line) => line.startsWith(id))).toMatch(said);
+    expect(lines.find((line) => line.startsWith(id))).toMatch(pattern);
   });
 });

@@ -64,7 +64,7 @@ async function sendTask(goal: string, refs: { memoryRefs?: string[]; attachments
   });
 }
 
-/** What a run of this agent, woken by this message, reads. */
+/** The room view of a run of this agent that this message woke. */
 async function readFor(agent: TestAgent, messageId: string): Promise<RoomView> {
   const run = { roomId: world.roomId, agentId: agent.id, companyId: agent.companyId, messageId };
   return world.db.sqlTransaction((tx) => readRoom(tx, run));
@@ -72,7 +72,7 @@ async function readFor(agent: TestAgent, messageId: string): Promise<RoomView> {
 
 const LINES = Array.from({ length: 130 }, (_, n) => `routine line number ${n} of the everyday business`);
 
-test('older memory is found by the rare words of the message, before what only shares common ones', async () => {
+test('older memory is found by rare words of the message, before entries that share only common words', async () => {
   const [osprey] = await remember(world.host.person, ['The osprey nests on pylon seven', 'Ospreys return in March']);
   await remember(world.host.person, LINES);
   const { messageId } = await world.post('@scribe in our everyday business, may we climb the pylon of the osprey?');
@@ -87,13 +87,13 @@ test('older memory is found by the rare words of the message, before what only s
   expect(view.found_memory[1]).toMatchObject({ content: 'Ospreys return in March' });
 });
 
-test('a room whose newest is all there is asks for nothing more', async () => {
+test('a room without older entries needs no search', async () => {
   await remember(world.host.person, LINES.slice(0, 20));
   const { messageId } = await world.post('@scribe routine line of the everyday business');
   expect(await readFor(world.scribe, messageId)).toMatchObject({ found_memory: [], passages: [], files: [] });
 });
 
-test('passages of files are found by the words of the message, with what is needed to cite them', async () => {
+test('passages of files are found by the words of the message, with the fields for a citation', async () => {
   const file = await addFile('birds.pdf', makePdf(['contents', 'The osprey nests on pylon seven.']), 'application/pdf');
   const { messageId } = await world.post('@scribe where does the osprey nest?');
   const view = await readFor(world.scribe, messageId);
@@ -113,7 +113,7 @@ test('passages of files are found by the words of the message, with what is need
   ]);
 });
 
-test('what an open task refers to is read first: its memory entries, however old, and its files', async () => {
+test('the references of an open task are read first: memory entries of any age, and files', async () => {
   const [referred] = await remember(world.host.person, ['Use the blue form']);
   await remember(world.host.person, LINES);
   const file = await addFile('form.txt', Buffer.from('Field one: name'), 'text/plain');
@@ -131,7 +131,7 @@ test('what an open task refers to is read first: its memory entries, however old
   expect(view.passages[0]).toMatchObject({ file, text: 'Field one: name' });
 });
 
-test('a task refers to memory and files of its own room, and to nothing private of another company', async () => {
+test('a task refers only to memory and files of its room, and not to private entries of another company', async () => {
   const [hidden] = await remember(world.guest.person, ['secret'], 'private');
   for (const refs of [{ memoryRefs: [hidden!] }, { attachments: ['file_01h455vb4pex5vsknk084sn02q'] }]) {
     await expect(sendTask('look', refs)).rejects.toMatchObject({
@@ -141,7 +141,7 @@ test('a task refers to memory and files of its own room, and to nothing private 
   }
 });
 
-test('no reading of either company holds a private line of the other, and its own only where that was switched on', async () => {
+test('a run reads no private entry of another company, and those of its own company only if that is switched on', async () => {
   await remember(world.host.person, ['canary-of-larkspur sings at night'], 'private');
   await remember(world.guest.person, ['canary-of-tamarack sings at night'], 'private');
   await remember(world.host.person, LINES);
@@ -162,7 +162,7 @@ test('no reading of either company holds a private line of the other, and its ow
   expect(texts.scribe).toContain('canary-of-larkspur');
 });
 
-test('lines with the same words of two companies, in one room, are both kept and both read', async () => {
+test('two entries with the same words of two companies in one room are both stored and read', async () => {
   const same = 'the key is under the mat';
   const ids = [...(await remember(world.host.person, [same])), ...(await remember(world.guest.person, [same]))];
   const { messageId } = await world.post('@scribe where is the key?');
@@ -173,7 +173,7 @@ test('lines with the same words of two companies, in one room, are both kept and
   ]);
 });
 
-test('what is deprecated is not read, neither as the newest nor by its words nor by reference', async () => {
+test('a deprecated entry is not read: not as the newest, not by its words, not by reference', async () => {
   const [old] = await remember(world.host.person, ['The osprey nests on pylon six']);
   const { messageId } = await sendTask('ask the osprey', { memoryRefs: [old!] });
   await remember(world.host.person, LINES);
@@ -188,14 +188,14 @@ test('what is deprecated is not read, neither as the newest nor by its words nor
 });
 
 test.each([undefined, null, ''])(
-  'without a room, an agent, a company or a message (%j) nothing is read',
+  'nothing is read without a room, an agent, a company or a message (%j)',
   async (none) => {
     const run = { roomId: world.roomId, agentId: world.scribe.id, companyId: world.host.id, messageId: 'msg_x' };
     for (const field of Object.keys(run)) {
-      const nobody = { ...run, [field]: none as unknown as string };
-      expect(() => roomView(nobody)).toThrow('for one run of one company');
+      const incomplete = { ...run, [field]: none as unknown as string };
+      expect(() => roomView(incomplete)).toThrow('for one run of one company');
       await expect(
-        world.db.sqlTransaction((tx) => readRelevant(tx, nobody, { memory: [] } as unknown as NewestOfRoom)),
+        world.db.sqlTransaction((tx) => readRelevant(tx, incomplete, { memory: [] } as unknown as NewestOfRoom)),
       ).rejects.toThrow('for one run of one company');
     }
   },

@@ -1,4 +1,4 @@
-// What a transaction of the store's own does with statements that nobody waits for.
+// Pipelined statements in a SQL transaction of the store: the caller does not wait for each answer.
 
 import { Transient } from '../../prisma/store/db/errors';
 import { constraintOf, sqlStateOf } from '../../prisma/store/db/sql-errors';
@@ -28,13 +28,13 @@ async function failureOf(work: Promise<unknown>): Promise<unknown> {
   );
 }
 
-test('they are committed in their order, and their rows can be read afterwards', async () => {
+test('pipelined statements are committed in order, and their rows can be read after the commit', async () => {
   const [first, second] = await world.db.sqlTransaction(async (tx) => [insert(tx, 1), insert(tx, 2)] as const);
   expect([await first.rows, await second.rows]).toEqual([[{ n: 1 }], [{ n: 2 }]]);
   expect(await kept()).toEqual([1, 2]);
 });
 
-test('one that fails fails the transaction with its own error, whatever came after it', async () => {
+test('a failed statement fails the transaction with its own error, whatever follows it', async () => {
   const atCommit = await failureOf(
     world.db.sqlTransaction(async (tx) => {
       insert(tx, 1);
@@ -58,7 +58,7 @@ test('one that fails fails the transaction with its own error, whatever came aft
   expect(await kept()).toEqual([3]);
 });
 
-test('one that waits too long for a lock has committed nothing, and is known to have', async () => {
+test('a lock timeout of a statement commits nothing, and its error reports that', async () => {
   const holder = await world.database.pool.connect();
   await holder.query('BEGIN');
   await holder.query('INSERT INTO kept VALUES (1)');
@@ -76,7 +76,7 @@ test('one that waits too long for a lock has committed nothing, and is known to 
   expect(await kept()).toEqual([]);
 });
 
-test('a session that is ended before it answers one has committed nothing, and is known to have', async () => {
+test('a session that ends before it answers a statement commits nothing, and its error reports that', async () => {
   const endIn = (tx: PipelineTx) => tx.$pipeline`SELECT pg_terminate_backend(pg_backend_pid())`;
   const error = await failureOf(
     world.db.sqlTransaction(async (tx) => {
@@ -89,7 +89,7 @@ test('a session that is ended before it answers one has committed nothing, and i
   expect(await kept()).toEqual([]);
 });
 
-test('of two that lock each other out, one is done again', async () => {
+test('one of two transactions in a deadlock is repeated', async () => {
   await world.database.pool.query('INSERT INTO kept VALUES (1), (2)');
   let begun = 0;
   let holding = 0;
@@ -99,7 +99,7 @@ test('of two that lock each other out, one is done again', async () => {
   const move = (from: number, to: number) =>
     world.db.sqlTransaction(async (tx) => {
       begun += 1;
-      // Done again at once it may be before the other at the row that it gave up, and both would be locked out once more.
+      // The repeated transaction waits for the other, because an immediate repeat could cause a second deadlock.
       if (begun > 2) await Promise.race(moves);
       await tx.$executeRaw`UPDATE kept SET n = n WHERE n = ${from}`;
       holding += 1;
@@ -113,7 +113,7 @@ test('of two that lock each other out, one is done again', async () => {
   expect(await kept()).toEqual([11, 12]);
 });
 
-test('what pg could not write down is refused before anything of it is sent', async () => {
+test('a value that pg cannot serialize is refused before anything is sent', async () => {
   const circular: Record<string, unknown> = {};
   circular['self'] = circular;
   const error = await failureOf(

@@ -16,7 +16,7 @@ beforeAll(async () => {
 });
 afterAll(() => world.close());
 
-test('the constraints that list step kinds list exactly the kinds of the contract', async () => {
+test('the constraints that list step kinds contain exactly the kinds of the contract', async () => {
   const constraints = await world.db.$queryRaw<{ name: string; definition: string }[]>`
     SELECT conname AS name, pg_get_constraintdef(oid) AS definition FROM pg_constraint
     WHERE contype = 'c' AND connamespace = 'public'::regnamespace`;
@@ -27,7 +27,7 @@ test('the constraints that list step kinds list exactly the kinds of the contrac
   }
 });
 
-test('a roster row has a column for the right to each kind, and each is constrained', async () => {
+test('a roster row has a constrained right column for each step kind', async () => {
   const columns = await world.db.$queryRaw<{ name: string }[]>`
     SELECT column_name AS name FROM information_schema.columns
     WHERE table_schema = 'public' AND table_name = 'room_agents' AND column_name LIKE 'right\_%'
@@ -66,7 +66,7 @@ async function runDeclaring(kind: StepKind): Promise<OpenRun> {
   return run;
 }
 
-/** What a person redacts after a step of this kind: what the step wrote, or the card that shows it. */
+/** The id that a person redacts after a step of this kind: the effect of the step, or the card that shows it. */
 async function subjectOf(run: OpenRun): Promise<string> {
   const card = await world.db.message.findFirst({ where: { runId: run.id } });
   const { effectId } = await world.db.runStep.findFirstOrThrow({ where: { runId: run.id } });

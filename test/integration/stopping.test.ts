@@ -1,5 +1,5 @@
-// Stopping runs and asking anew through the door: cancel with no worker running, ask-again, a room paused whole,
-// and an agent in all its rooms.
+// Stops and repeats through the API: cancel without a worker, ask-again, the pause of a room, and the pause of an agent in
+// all its rooms.
 
 import { claimMessage } from '../../prisma/store/runs/claims';
 import { newId } from '../../prisma/store/db/ids';
@@ -22,26 +22,26 @@ import {
 import { createWorld, type World } from '../support/world';
 
 let world: World;
-let door: WorldApi;
+let api: WorldApi;
 
 beforeAll(async () => {
   world = await createWorld({ modelUrl: 'http://127.0.0.1:9/v1' });
-  door = await openWorldApi(world);
+  api = await openWorldApi(world);
 });
 afterAll(async () => {
-  await door.close();
+  await api.close();
   await world.close();
 });
 
 describe('cancel', () => {
-  test('closes the run at once with no worker running, and leaves a signal for its workflow', async () => {
-    const run = await repliedRun(world, { reply: 'never said' });
-    const { status, body } = await door.host.member.post(`/v1/runs/${run.id}/cancel`, { reason: 'wrong room' });
+  test('closes the run at once without a worker, and stores a signal for its workflow', async () => {
+    const run = await repliedRun(world, { reply: 'never posted' });
+    const { status, body } = await api.host.member.post(`/v1/runs/${run.id}/cancel`, { reason: 'wrong room' });
     expect(status).toBe(200);
     expect(body).toMatchObject({
       state: 'closed',
       ending: 'cancelled',
-      cancelled: { by: door.host.member.keyId, why: 'wrong room' },
+      cancelled: { by: api.host.member.keyId, why: 'wrong room' },
       steps: [{ key: 'reply', state: 'not_reached' }],
     });
     expect(await world.db.runSignal.findMany({ where: { runId: run.id } })).toMatchObject([{ kind: 'recheck' }]);
@@ -54,9 +54,9 @@ describe('cancel', () => {
     await expectLedgerEqualsRoom(world.db, run.id);
   });
 
-  test('a parked run: its actions are superseded with it, and the room says once that it ended', async () => {
+  test('of a parked run supersedes its held actions, and the room gets one event', async () => {
     const run = await heldRun(world, { reply: 'hold', task_send: 'hold' });
-    expect((await door.host.admin.post(`/v1/runs/${run.id}/cancel`)).body).toMatchObject({
+    expect((await api.host.admin.post(`/v1/runs/${run.id}/cancel`)).body).toMatchObject({
       ending: 'cancelled',
       cancelled: { why: 'no reason given' },
     });
@@ -64,55 +64,55 @@ describe('cancel', () => {
     await expectLedgerEqualsRoom(world.db, run.id);
   });
 
-  test('again it is the same answer; a run that ended otherwise is 409 with its ending', async () => {
+  test('returns the same answer if repeated; a run with another ending gets 409 with that ending', async () => {
     const run = await openRun(world);
-    const first = await door.host.member.post(`/v1/runs/${run.id}/cancel`, { reason: 'first' });
-    const second = await door.host.admin.post(`/v1/runs/${run.id}/cancel`, { reason: 'second' });
+    const first = await api.host.member.post(`/v1/runs/${run.id}/cancel`, { reason: 'first' });
+    const second = await api.host.admin.post(`/v1/runs/${run.id}/cancel`, { reason: 'second' });
     expect(second).toMatchObject({ status: 200, body: first.body });
     expect(await world.db.runSignal.count({ where: { runId: run.id } })).toBe(1);
     const lost = await openRun(world);
     await closeAsLost(world.db, lost.id);
-    expect(await door.host.member.post(`/v1/runs/${lost.id}/cancel`)).toMatchObject({
+    expect(await api.host.member.post(`/v1/runs/${lost.id}/cancel`)).toMatchObject({
       status: 409,
       body: { code: 'conflict', state: 'lost' },
     });
   });
 
-  test('only people of its own company: services and agents get 403, the others in the room too, strangers 404', async () => {
+  test('is only for people of the run’s company: services, agents and other members get 403, other companies 404', async () => {
     const run = await openRun(world);
-    for (const key of [door.host.service, door.host.agent, door.guest.admin]) {
+    for (const key of [api.host.service, api.host.agent, api.guest.admin]) {
       expect(await key.post(`/v1/runs/${run.id}/cancel`)).toMatchObject({ status: 403 });
     }
-    expect(await door.host.member.post(`/v1/runs/${newId('run')}/cancel`)).toMatchObject({ status: 404 });
+    expect(await api.host.member.post(`/v1/runs/${newId('run')}/cancel`)).toMatchObject({ status: 404 });
     await world.db
       .$executeRaw`UPDATE room_members SET left_at = clock_timestamp() WHERE company_id = ${world.guest.id}`;
-    expect(await door.guest.admin.post(`/v1/runs/${run.id}/cancel`)).toMatchObject({ status: 404 });
+    expect(await api.guest.admin.post(`/v1/runs/${run.id}/cancel`)).toMatchObject({ status: 404 });
     await world.db.$executeRaw`UPDATE room_members SET left_at = NULL WHERE company_id = ${world.guest.id}`;
     expect((await world.db.run.findUniqueOrThrow({ where: { id: run.id } })).state).toBe('open');
   });
 
-  test('who and why are shown to the run’s own company only', async () => {
+  test('shows its author and reason only to the run’s company', async () => {
     const run = await openRun(world);
-    await door.host.member.post(`/v1/runs/${run.id}/cancel`, { reason: 'a secret reason' });
+    await api.host.member.post(`/v1/runs/${run.id}/cancel`, { reason: 'a secret reason' });
     for (const path of [`/v1/runs/${run.id}`, '/v1/runs', `/v1/rooms/${world.roomId}/events?limit=200`]) {
-      expect((await door.guest.admin.get(path)).text).not.toContain('a secret reason');
+      expect((await api.guest.admin.get(path)).text).not.toContain('a secret reason');
     }
-    expect((await door.guest.admin.get(`/v1/runs/${run.id}`)).body).toMatchObject({ ending: 'cancelled' });
+    expect((await api.guest.admin.get(`/v1/runs/${run.id}`)).body).toMatchObject({ ending: 'cancelled' });
   });
 
   test.each<[string, object]>([
     ['an empty reason', { reason: '' }],
-    ['a long one', { reason: 'x'.repeat(501) }],
-    ['one that is no text', { reason: 7 }],
+    ['a long reason', { reason: 'x'.repeat(501) }],
+    ['a reason that is not text', { reason: 7 }],
     ['an unknown field', { why: 'x' }],
   ])('refuses %s', async (_, body) => {
-    expect(await door.host.member.post(`/v1/runs/${newId('run')}/cancel`, body)).toMatchObject({ status: 400 });
+    expect(await api.host.member.post(`/v1/runs/${newId('run')}/cancel`, body)).toMatchObject({ status: 400 });
   });
 
-  test('a step under way is waited for: what it did stays, and the run is cancelled after it or not at all', async () => {
+  test('waits for a step in progress: its effect remains, and the run is cancelled after it or not at all', async () => {
     await setRights(world, {});
     const run = await repliedRun(world, {
-      reply: 'said',
+      reply: 'a reply',
       memory: { category: 'fact', content: 'x', tags: [], visibility: 'shared' },
     });
     const held = await holdTransaction(
@@ -121,7 +121,7 @@ describe('cancel', () => {
     );
     const posting = activitiesOf(world, run.execution).postReply({ run: run.id, step: 'reply' });
     await untilWaiting(world.db, 1);
-    const cancelling = door.host.member.post(`/v1/runs/${run.id}/cancel`);
+    const cancelling = api.host.member.post(`/v1/runs/${run.id}/cancel`);
     await untilWaiting(world.db, 2);
     await held.release();
     const [, cancelled] = await Promise.all([posting, cancelling]);
@@ -130,16 +130,16 @@ describe('cancel', () => {
   });
 });
 
-describe('ask again', () => {
-  test('a run that ended short: a new message of the caller’s own, with the old text, for that agent alone', async () => {
+describe('ask-again', () => {
+  test('of an unsuccessful run posts a new message of the caller with the old text, only for that agent', async () => {
     const posted = await world.post('@scribe and @scout, please', { author: world.guest.person });
     await deliverWakes(world.db, 100);
     const wake = { agentId: world.scribe.id, messageId: posted.messageId };
     const claim = await claimMessage(world.db, newExecution(wake.agentId, wake.messageId), wake, LIMITS);
     if (claim.kind !== 'granted') throw new Error('not granted');
-    expect(await door.host.service.post(`/v1/runs/${claim.runId}/ask-again`)).toMatchObject({ status: 409 });
+    expect(await api.host.service.post(`/v1/runs/${claim.runId}/ask-again`)).toMatchObject({ status: 409 });
     await closeAsLost(world.db, claim.runId);
-    const { status, body } = await door.host.service.post(`/v1/runs/${claim.runId}/ask-again`);
+    const { status, body } = await api.host.service.post(`/v1/runs/${claim.runId}/ask-again`);
     expect(status).toBe(201);
     expect(body).toMatchObject({
       refers_to: posted.messageId,
@@ -159,7 +159,7 @@ describe('ask again', () => {
     expect(old).toMatchObject({ ending: 'lost' });
   });
 
-  test('a task: a new task with the same goal, whose sender is the caller', async () => {
+  test('of a task sends a new task of the caller with the same goal', async () => {
     const sent = await world.sendTask('scribe', 'count them');
     await deliverWakes(world.db, 100);
     const wake = { agentId: world.scribe.id, messageId: sent.messageId };
@@ -168,13 +168,13 @@ describe('ask again', () => {
     if (claim.kind !== 'granted') throw new Error('not granted');
     await closeRun(world.db, execution, claim.runId, { kind: 'timed_out' });
     const wakeId = sent.wakes[0]!.wakeId;
-    const { body, status } = await door.guest.member.post(`/v1/wakes/${wakeId}/ask-again`);
+    const { body, status } = await api.guest.member.post(`/v1/wakes/${wakeId}/ask-again`);
     expect(status).toBe(201);
     const task = await world.db.task.findUniqueOrThrow({ where: { id: body.id } });
     expect(task).toMatchObject({
       goal: 'count them',
       senderKind: 'person',
-      senderId: door.guest.member.keyId,
+      senderId: api.guest.member.keyId,
       recipientAgentId: world.scribe.id,
       state: 'pending',
     });
@@ -184,19 +184,19 @@ describe('ask again', () => {
     });
   });
 
-  test('a suppressed wake: the new one meets its gates anew', async () => {
+  test('of a suppressed wake creates a new wake, which passes the gates again', async () => {
     await world.db.agent.update({ where: { id: world.scribe.id }, data: { pausedAt: new Date() } });
     const posted = await world.post('@scribe while you sleep');
     const path = `/v1/wakes/${posted.wakes[0]!.wakeId}/ask-again`;
-    expect((await door.host.member.post(path)).body.wakes).toMatchObject([{ status: 'suppressed', reason: 'paused' }]);
-    expect((await door.guest.member.post(path)).body.wakes).toMatchObject([{ reason: 'unavailable' }]);
+    expect((await api.host.member.post(path)).body.wakes).toMatchObject([{ status: 'suppressed', reason: 'paused' }]);
+    expect((await api.guest.member.post(path)).body.wakes).toMatchObject([{ reason: 'unavailable' }]);
     await world.db.agent.update({ where: { id: world.scribe.id }, data: { pausedAt: null } });
-    expect((await door.host.member.post(path)).body.wakes).toMatchObject([{ status: 'pending' }]);
+    expect((await api.host.member.post(path)).body.wakes).toMatchObject([{ status: 'pending' }]);
   });
 
-  test('not while it is to run, not of a redacted message, not of an agent that is gone; strangers find nothing', async () => {
+  test('is refused before the run ends, for a redacted message and for a removed agent; other companies get 404', async () => {
     const pending = await world.post('@scribe now');
-    expect(await door.host.member.post(`/v1/wakes/${pending.wakes[0]!.wakeId}/ask-again`)).toMatchObject({
+    expect(await api.host.member.post(`/v1/wakes/${pending.wakes[0]!.wakeId}/ask-again`)).toMatchObject({
       status: 409,
       body: { code: 'conflict', state: 'pending' },
     });
@@ -204,58 +204,58 @@ describe('ask again', () => {
     await closeAsLost(world.db, run.id);
     const path = `/v1/runs/${run.id}/ask-again`;
     await world.db.$executeRaw`UPDATE messages SET text = '' WHERE id = ${run.messageId}`;
-    expect(await door.host.member.post(path)).toMatchObject({ status: 409 });
+    expect(await api.host.member.post(path)).toMatchObject({ status: 409 });
     await world.db.$executeRaw`UPDATE messages SET text = 'x' WHERE id = ${run.messageId}`;
     await world.db
       .$executeRaw`UPDATE room_agents SET removed_at = clock_timestamp() WHERE agent_id = ${world.scribe.id}`;
-    expect(await door.host.member.post(path)).toMatchObject({ status: 409 });
+    expect(await api.host.member.post(path)).toMatchObject({ status: 409 });
     await world.db.$executeRaw`UPDATE room_agents SET removed_at = NULL WHERE agent_id = ${world.scribe.id}`;
-    expect(await door.host.member.post(`/v1/runs/${newId('run')}/ask-again`)).toMatchObject({ status: 404 });
+    expect(await api.host.member.post(`/v1/runs/${newId('run')}/ask-again`)).toMatchObject({ status: 404 });
     await world.db
       .$executeRaw`UPDATE room_members SET left_at = clock_timestamp() WHERE company_id = ${world.guest.id}`;
-    expect(await door.guest.member.post(path)).toMatchObject({ status: 404 });
+    expect(await api.guest.member.post(path)).toMatchObject({ status: 404 });
     await world.db.$executeRaw`UPDATE room_members SET left_at = NULL WHERE company_id = ${world.guest.id}`;
-    expect(await door.host.member.post(path)).toMatchObject({ status: 201 });
+    expect(await api.host.member.post(path)).toMatchObject({ status: 201 });
   });
 
-  test('an agent’s key asks as that agent, one hop deeper, and only where its right to is go', async () => {
+  test('with an agent’s key posts as that agent, one hop deeper, and only if its right is go', async () => {
     await setRights(world, {});
     const run = await openRun(world, { hop: 3 });
     await closeAsLost(world.db, run.id);
     const posted = await world.post('@scout look at this', { hop: 4 });
     const path = `/v1/runs/${run.id}/ask-again`;
-    const { body } = await door.guest.agent.post(path);
+    const { body } = await api.guest.agent.post(path);
     expect(await world.db.message.findUniqueOrThrow({ where: { id: body.id } })).toMatchObject({
       authorId: world.scout.id,
       hop: 5,
     });
     expect(posted.messageId).toBeDefined();
     await setRights(world, { reply: 'hold' });
-    expect(await door.host.agent.post(path)).toMatchObject({ status: 403 });
+    expect(await api.host.agent.post(path)).toMatchObject({ status: 403 });
     await setRights(world, {});
     // Its own message does not wake an agent.
-    expect((await door.host.agent.post(path)).body.wakes).toEqual([]);
+    expect((await api.host.agent.post(path)).body.wakes).toEqual([]);
   });
 });
 
-describe('a room paused whole', () => {
+describe('a paused room', () => {
   const path = () => `/v1/rooms/${world.roomId}`;
   afterEach(async () => {
-    await door.host.member.post(`${path()}/resume`);
+    await api.host.member.post(`${path()}/resume`);
   });
 
-  test('no run begins any more; what is in flight is said, and goes on; resumed, runs begin again', async () => {
+  test('starts no run; runs in flight are listed and continue; after a resume, runs start again', async () => {
     await setRights(world, {});
     for (const { id } of await world.db.run.findMany({ where: { state: 'open' } })) await closeAsLost(world.db, id);
-    const inFlight = await repliedRun(world, { reply: 'goes on' });
+    const inFlight = await repliedRun(world, { reply: 'continues' });
     const delivered = await deliveredWake(world);
     const pending = await world.post('@scribe in the queue');
-    // Of earlier tests' wakes none comes due again.
+    // Acknowledges the wakes of earlier tests, so that none is due again.
     await world.db.$executeRaw`
       UPDATE wakes SET started_at = now()
       WHERE state = 'delivered' AND started_at IS NULL AND message_id <> ${delivered.messageId}`;
 
-    const { status, body } = await door.host.member.post(`${path()}/pause`);
+    const { status, body } = await api.host.member.post(`${path()}/pause`);
     expect(status).toBe(200);
     expect(body.paused_at).not.toBeNull();
     expect(body.in_flight).toEqual([{ run: inFlight.id, agent: world.scribe.id, message: inFlight.messageId }]);
@@ -278,42 +278,42 @@ describe('a room paused whole', () => {
       ending: 'replied',
     });
 
-    const resumed = await door.host.admin.post(`${path()}/resume`);
+    const resumed = await api.host.admin.post(`${path()}/resume`);
     expect(resumed).toMatchObject({ status: 200, body: { paused_at: null } });
     expect((await world.post('@scribe again')).wakes).toMatchObject([{ status: 'pending' }]);
   });
 
-  test('paused and resumed twice is paused and resumed once; the room is told by whom', async () => {
+  test('gets one event each, with the author, for two pauses and two resumes', async () => {
     const before = (await eventsOf(world, 'room_paused', 'room_resumed')).length;
     for (const verb of ['pause', 'pause', 'resume', 'resume']) {
-      expect(await door.host.member.post(`${path()}/${verb}`)).toMatchObject({ status: 200 });
+      expect(await api.host.member.post(`${path()}/${verb}`)).toMatchObject({ status: 200 });
     }
     const events = (await eventsOf(world, 'room_paused', 'room_resumed')).slice(before);
     expect(events).toMatchObject([
-      { type: 'room_paused', authorId: door.host.member.keyId },
-      { type: 'room_resumed', authorId: door.host.member.keyId },
+      { type: 'room_paused', authorId: api.host.member.keyId },
+      { type: 'room_resumed', authorId: api.host.member.keyId },
     ]);
   });
 
-  test('only people of the host: guests, services and agents get 403, strangers 404', async () => {
+  test('is paused only by people of the host: guests, services and agents get 403, other companies 404', async () => {
     for (const verb of ['pause', 'resume']) {
-      for (const key of [door.guest.admin, door.host.service, door.host.agent]) {
+      for (const key of [api.guest.admin, api.host.service, api.host.agent]) {
         expect(await key.post(`${path()}/${verb}`)).toMatchObject({ status: 403 });
       }
-      expect(await door.host.member.post(`/v1/rooms/${newId('room')}/${verb}`)).toMatchObject({ status: 404 });
+      expect(await api.host.member.post(`/v1/rooms/${newId('room')}/${verb}`)).toMatchObject({ status: 404 });
     }
   });
 
-  test('a claim under way is waited for: its run is among those in flight', async () => {
+  test('waits for a claim in progress and lists its run as in flight', async () => {
     const wake = await deliveredWake(world);
-    // Stands where the claim reads, with the membership already locked for sharing.
+    // Holds the wake row that the claim reads after its shared lock of the membership.
     const held = await holdTransaction(
       world.db,
       (tx) => tx.$queryRaw`SELECT 1 FROM wakes WHERE message_id = ${wake.messageId} FOR UPDATE`,
     );
     const claiming = claimMessage(world.db, newExecution(wake.agentId, wake.messageId), wake, LIMITS);
     await untilWaiting(world.db, 1);
-    const pausing = door.host.member.post(`${path()}/pause`);
+    const pausing = api.host.member.post(`${path()}/pause`);
     await untilWaiting(world.db, 2);
     await held.release();
     const [claim, { body }] = await Promise.all([claiming, pausing]);
@@ -322,16 +322,16 @@ describe('a room paused whole', () => {
   });
 });
 
-describe('an agent paused in all its rooms', () => {
+describe('an agent that is paused in all its rooms', () => {
   const path = () => `/v1/agents/${world.scribe.id}`;
   afterEach(async () => {
-    await door.host.member.post(`${path()}/resume`);
+    await api.host.member.post(`${path()}/resume`);
   });
 
-  test('no run of it begins any more; what is in flight is said, and goes on', async () => {
+  test('starts no run; its runs in flight are listed and continue', async () => {
     await setRights(world, {});
     for (const { id } of await world.db.run.findMany({ where: { state: 'open' } })) await closeAsLost(world.db, id);
-    const inFlight = await repliedRun(world, { reply: 'goes on' });
+    const inFlight = await repliedRun(world, { reply: 'continues' });
     const delivered = await deliveredWake(world);
     const asked = await world.post('@scout meanwhile');
     await deliverWakes(world.db, 100);
@@ -339,10 +339,10 @@ describe('an agent paused in all its rooms', () => {
     const claim = await claimMessage(world.db, newExecution(others.agentId, others.messageId), others, LIMITS);
     expect(claim).toMatchObject({ kind: 'granted' });
 
-    const { status, body } = await door.host.member.post(`${path()}/pause`);
+    const { status, body } = await api.host.member.post(`${path()}/pause`);
     expect(status).toBe(200);
     expect(body.in_flight).toEqual([{ run: inFlight.id, room: world.roomId, message: inFlight.messageId }]);
-    expect(await door.host.admin.post(`${path()}/pause`)).toMatchObject({
+    expect(await api.host.admin.post(`${path()}/pause`)).toMatchObject({
       status: 200,
       body: { paused_at: body.paused_at, in_flight: body.in_flight },
     });
@@ -356,29 +356,33 @@ describe('an agent paused in all its rooms', () => {
       state: 'done',
       ending: 'replied',
     });
-    expect(await door.host.member.post(`${path()}/resume`)).toMatchObject({ status: 200, body: { paused_at: null } });
+    expect(await api.host.member.post(`${path()}/resume`)).toMatchObject({ status: 200, body: { paused_at: null } });
     expect((await world.post('@scribe again')).wakes).toMatchObject([{ status: 'pending' }]);
   });
 
-  test('paused and resumed twice is told of once', async () => {
-    const told = () => world.db.auditEntry.findMany({ where: { subjectId: world.scribe.id }, orderBy: { id: 'asc' } });
-    const before = (await told()).length;
+  test('gets one audit entry each for two pauses and two resumes', async () => {
+    const auditEntries = () =>
+      world.db.auditEntry.findMany({ where: { subjectId: world.scribe.id }, orderBy: { id: 'asc' } });
+    const before = (await auditEntries()).length;
     for (const verb of ['pause', 'pause', 'resume', 'resume']) {
-      expect(await door.host.member.post(`${path()}/${verb}`)).toMatchObject({ status: 200 });
+      expect(await api.host.member.post(`${path()}/${verb}`)).toMatchObject({ status: 200 });
     }
-    expect((await told()).slice(before)).toMatchObject([{ action: 'agent.paused' }, { action: 'agent.resumed' }]);
+    expect((await auditEntries()).slice(before)).toMatchObject([
+      { action: 'agent.paused' },
+      { action: 'agent.resumed' },
+    ]);
   });
 
-  test('a claim under way is waited for: its run is among those in flight', async () => {
+  test('waits for a claim in progress and lists its run as in flight', async () => {
     const wake = await deliveredWake(world);
-    // Stands where the claim reads, with the agent's place on the roster already locked for sharing.
+    // Holds the wake row that the claim reads after its shared lock of the agent's roster row.
     const held = await holdTransaction(
       world.db,
       (tx) => tx.$queryRaw`SELECT 1 FROM wakes WHERE message_id = ${wake.messageId} FOR UPDATE`,
     );
     const claiming = claimMessage(world.db, newExecution(wake.agentId, wake.messageId), wake, LIMITS);
     await untilWaiting(world.db, 1);
-    const pausing = door.host.member.post(`${path()}/pause`);
+    const pausing = api.host.member.post(`${path()}/pause`);
     await untilWaiting(world.db, 2);
     await held.release();
     const [claim, { body }] = await Promise.all([claiming, pausing]);
@@ -387,10 +391,10 @@ describe('an agent paused in all its rooms', () => {
   });
 });
 
-test('what a held run would send is not sent by asking again: that is a message like any other', async () => {
+test('ask-again posts a message and does not execute the held actions of the run', async () => {
   const run = await heldRun(world, { task_send: 'hold' }, { tasks_to_send: [SEND] });
   await closeAsLost(world.db, run.id);
   await setRights(world, {});
-  expect(await door.host.member.post(`/v1/runs/${run.id}/ask-again`)).toMatchObject({ status: 201 });
+  expect(await api.host.member.post(`/v1/runs/${run.id}/ask-again`)).toMatchObject({ status: 201 });
   expect(await world.db.task.count({ where: { runId: run.id } })).toBe(0);
 });

@@ -1,4 +1,4 @@
-// Suspending a company: its open runs end at once, visibly, and what is in flight writes nothing any more.
+// The suspension of a company: its open runs end at once and visibly, and late activities write nothing.
 
 import { claimMessage } from '../../prisma/store/runs/claims';
 import { resumeCompany, suspendCompany } from '../../prisma/store/lifecycle/companies';
@@ -26,7 +26,7 @@ async function claimed(): Promise<string> {
   return outcome.runId;
 }
 
-test('a suspended company: its open run is cancelled, its pending wake suppressed, and a late closer finds the ending', async () => {
+test('a suspension cancels the open run and suppresses the pending wake, and a late close returns the ending', async () => {
   const runId = await claimed();
   const waiting = await world.post('@scout and then this');
   const { company } = await world.db.transaction((tx) => suspendCompany(tx, world.guest.id));

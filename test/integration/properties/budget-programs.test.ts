@@ -1,5 +1,5 @@
-// Random programs of deliveries, claims, requests and endings, at once and over eight connections: whatever their order, no
-// budget is overrun, and what is settled is what the ledger says.
+// Random programs of deliveries, claims, requests and endings, concurrently over eight connections: in every order, no
+// budget is exceeded, and the settled tokens match the ledger.
 
 import fc from 'fast-check';
 import { renderContext } from '../../../activities/context/render';
@@ -22,7 +22,7 @@ beforeAll(async () => {
   world = await createWorld({ modelUrl: 'http://127.0.0.1:9/v1', runAllowance: 1_000_000 });
   agents = [world.scribe, await world.addAgent({ slug: 'second' }), world.scout];
   await world.db.agent.updateMany({ data: { tokensPerRun: PER_RUN } });
-  // One with a budget of its own and its company's, one with its company's alone, one with its own alone.
+  // One agent has its own and its company's budget, one only its company's, one only its own.
   await world.db.company.update({ where: { id: world.host.id }, data: { tokensPerDay: 700 } });
   await world.db.agent.update({ where: { id: world.scribe.id }, data: { tokensPerDay: 400 } });
   await world.db.agent.update({ where: { id: world.scout.id }, data: { tokensPerDay: 300 } });
@@ -47,8 +47,8 @@ type Command = typeof commands extends fc.Arbitrary<infer T> ? T : never;
 
 async function play(command: Command, messages: readonly { agentId: string; messageId: string }[]): Promise<void> {
   const wake = messages[command.wake % messages.length];
-  if (!wake) throw new Error('a program has wakes');
-  // Of two executions, one is fenced.
+  if (!wake) throw new Error('the program has no wake');
+  // A copy is a second execution, which is fenced.
   const temporalRunId = `${wake.messageId} ${wake.agentId} ${command.variant === 5 ? 'copy' : 'first'}`;
   const execution = { workflowId: wakeWorkflowId(wake.agentId, wake.messageId), temporalRunId };
   const run = await world.db.run.findFirst({ where: wake });
@@ -77,11 +77,11 @@ async function play(command: Command, messages: readonly { agentId: string; mess
   }
 }
 
-test('no order of deliveries and endings overruns a budget, leaks a reservation or settles it otherwise than the ledger', async () => {
+test('no order of deliveries and endings exceeds a budget, leaks a reservation or settles against the ledger', async () => {
   const program = fc.array(fc.array(commands, { minLength: 1, maxLength: 6 }), { minLength: 5, maxLength: 15 });
   await fc.assert(
     fc.asyncProperty(program, async (batches) => {
-      // A day for each program: what came before was yesterday's.
+      // Each program has its own day: earlier reservations move to yesterday.
       await world.db.$executeRaw`UPDATE token_reservations SET day = day - 1`;
       const messages: { agentId: string; messageId: string }[] = [];
       for (let n = 0; n < 6; n += 1) {
@@ -99,7 +99,7 @@ test('no order of deliveries and endings overruns a budget, leaks a reservation 
         const found = await budgetViolations(world.db);
         if (found.length > 0) throw new Error(found.join('\n'));
       }
-      // The reconciler ends what is left, and then nothing is reserved any more.
+      // The reconciler ends the remaining runs. After that, no reservation is open.
       while ((await deliverWakes(world.db, 50)).length > 0);
       for (const wake of messages) {
         const run = await world.db.run.findFirst({ where: wake });
@@ -108,13 +108,14 @@ test('no order of deliveries and endings overruns a budget, leaks a reservation 
       }
       const found = await budgetViolations(world.db);
       if (found.length > 0) throw new Error(found.join('\n'));
-      if ((await world.db.tokenReservation.count({ where: { settled: null } })) > 0) throw new Error('left reserved');
+      if ((await world.db.tokenReservation.count({ where: { settled: null } })) > 0)
+        throw new Error('a reservation is still open');
     }),
     { numRuns: repetitions(3, 12), endOnFailure: true },
   );
   const delivered = await world.db.tokenReservation.count();
   const turnedAway = await world.db.wake.count({ where: { reason: 'budget' } });
-  // Programs in which a budget never matters would pass as well.
+  // Programs that never reach a budget would also pass.
   expect(delivered).toBeGreaterThan(20);
   expect(turnedAway).toBeGreaterThan(5);
 });

@@ -1,4 +1,4 @@
-// The claim: one winner per agent and message, for ever; the same execution again; everybody else refused.
+// The claim: one winner per agent and message, permanently. The winner may claim again; every other execution is refused.
 
 import { connectDatabase } from '../../../prisma/client';
 import { claimAsLost, claimMessage, type ClaimOutcome } from '../../../prisma/store/runs/claims';
@@ -41,8 +41,8 @@ async function written(wake: Wake): Promise<{ claims: number; runs: number; wake
   };
 }
 
-describe('who is granted a claim', () => {
-  test('one of fifty executions at once over five connections, round after round', async () => {
+describe('a claim is granted to', () => {
+  test('one of fifty concurrent executions over five connections, in every round', async () => {
     for (let round = 0; round < repetitions(3, 20); round += 1) {
       const wake = await deliveredWake(world);
       const outcomes = await Promise.all(Array.from({ length: 50 }, () => claim(wake)));
@@ -59,7 +59,7 @@ describe('who is granted a claim', () => {
     }
   });
 
-  test('the same execution, as often as it asks: its acknowledgement was lost', async () => {
+  test('the same execution repeatedly, because its acknowledgement may be lost', async () => {
     const wake = await deliveredWake(world);
     const execution = newExecution(wake.agentId, wake.messageId);
     const outcomes = await Promise.all(Array.from({ length: 10 }, () => claim(wake, execution)));
@@ -69,14 +69,14 @@ describe('who is granted a claim', () => {
     expect(await world.db.run.findFirstOrThrow({ where: wake })).toMatchObject({ state: 'open', fencedCount: 0 });
   });
 
-  test('the same execution, of a run that was closed meanwhile, is told the ending', async () => {
+  test('no execution of a run that was closed meanwhile; its owner gets the ending', async () => {
     const run = await openRun(world);
     await closeAsLost(world.db, run.id);
     expect(await claim(run, run.execution)).toEqual({ kind: 'closed', runId: run.id, ending: 'lost' });
     expect(await claim(run)).toEqual({ kind: 'refused', why: 'already_claimed', runId: run.id });
   });
 
-  test('a second execution of the same workflow (a reset) is refused and counted, and the run goes on', async () => {
+  test('no second execution of the same workflow (a reset): it is refused and counted, and the run continues', async () => {
     const run = await openRun(world);
     for (const _ of [1, 2]) expect(await claim(run)).toMatchObject({ kind: 'refused', why: 'already_claimed' });
     expect(await world.db.run.findUniqueOrThrow({ where: { id: run.id } })).toMatchObject({
@@ -101,15 +101,15 @@ describe('who is granted a claim', () => {
   });
 });
 
-describe('what cannot be claimed', () => {
-  test('a message that woke nobody', async () => {
+describe('no claim is possible for', () => {
+  test('a message that did not wake the agent', async () => {
     const wake = { agentId: world.scout.id, messageId: (await world.post('@scribe not for scout')).messageId };
     expect(await claim(wake)).toEqual({ kind: 'refused', why: 'no_wake', runId: null });
     expect(await written(wake)).toEqual({ claims: 0, runs: 0, wake: undefined });
     await deliverWakes(world.db, 100);
   });
 
-  test('a wake that no dispatcher has delivered: nobody starts an agent from Temporal alone', async () => {
+  test('a wake that no dispatcher has delivered: a start in Temporal alone runs no agent', async () => {
     const wake = { agentId: world.scribe.id, messageId: (await world.post('@scribe soon')).messageId };
     expect(await claim(wake)).toEqual({ kind: 'refused', why: 'not_delivered', runId: null });
     expect(await claimAsLost(world.db, { ...wake, workflowId: 'w' }, LIMITS)).toBeNull();
@@ -126,7 +126,7 @@ describe('what cannot be claimed', () => {
   });
 });
 
-describe('a gate that shuts between delivery and claim closes the run as cancelled, with the reason', () => {
+describe('a gate that closes between delivery and claim closes the run as cancelled, with the reason', () => {
   const roomId = () => world.roomId;
   const agent = () => ({ roomId: roomId(), agentId: world.scribe.id });
   const gates: [string, string, (now: Date | null) => Promise<unknown>][] = [
@@ -147,13 +147,13 @@ describe('a gate that shuts between delivery and claim closes the run as cancell
       (suspendedAt) => world.db.company.update({ where: { id: world.host.id }, data: { suspendedAt } }),
     ],
     [
-      'the company gone',
+      'the company left the room',
       'not_a_member',
       (leftAt) =>
         world.db.roomMember.updateMany({ where: { roomId: roomId(), companyId: world.host.id }, data: { leftAt } }),
     ],
     [
-      'the agent off the roster',
+      'the agent removed from the roster',
       'not_a_member',
       (removedAt) => world.db.roomAgent.updateMany({ where: agent(), data: { removedAt } }),
     ],
@@ -191,26 +191,26 @@ describe('a gate that shuts between delivery and claim closes the run as cancell
   });
 });
 
-describe('leaving and closing', () => {
+describe('a concurrent departure or close', () => {
   const leave = (tx: World['db'] | SqlTx) =>
     tx.$executeRaw`UPDATE room_members SET left_at = clock_timestamp()
                    WHERE room_id = ${world.roomId} AND company_id = ${world.host.id}`;
-  const comeBack = () => world.db.$executeRaw`UPDATE room_members SET left_at = NULL WHERE room_id = ${world.roomId}`;
+  const rejoin = () => world.db.$executeRaw`UPDATE room_members SET left_at = NULL WHERE room_id = ${world.roomId}`;
 
-  test('a company that leaves first is seen by the claim that waited for it', async () => {
+  test('is seen by the claim that waited for it, if the company leaves first', async () => {
     const wake = await deliveredWake(world);
     const leaving = await holdTransaction(world.db, leave);
     const claiming = claim(wake);
     await untilWaiting(world.db);
     await leaving.release();
     const outcome = await claiming;
-    await comeBack();
+    await rejoin();
     expect(outcome).toMatchObject({ kind: 'closed', ending: 'cancelled' });
   });
 
-  test('a company that leaves second waits for the claim, and sees its run', async () => {
+  test('waits for the claim and sees its run, if the company leaves second', async () => {
     const wake = await deliveredWake(world, { task: true });
-    // Held at its last lock, the room's, so that its transaction is still open.
+    // The claim waits for the room lock, its last lock, so its transaction is still open.
     const writer = await holdTransaction(
       world.db,
       (tx) => tx.$queryRaw`SELECT 1 AS locked FROM rooms FOR NO KEY UPDATE`,
@@ -224,13 +224,13 @@ describe('leaving and closing', () => {
     await untilWaiting(world.db, 2);
     await writer.release();
     const seen = [(await claiming).kind, await leaving];
-    await comeBack();
+    await rejoin();
     expect(seen).toEqual(['granted', 1]);
   });
 
-  test('a room closed while the claim waited is not read as it was before the wait', async () => {
+  test('of the room during the wait of the claim is seen after the wait', async () => {
     const wake = await deliveredWake(world);
-    // Whoever closes a room locks its memberships first: it leaves them as they are.
+    // The close of a room locks the memberships first and does not change them.
     const closing = await holdTransaction(world.db, async (tx) => {
       await tx.$queryRaw`SELECT 1 AS locked FROM room_members WHERE room_id = ${world.roomId} FOR NO KEY UPDATE`;
       await tx.$executeRaw`UPDATE rooms SET closed_at = clock_timestamp() WHERE id = ${world.roomId}`;
@@ -245,8 +245,8 @@ describe('leaving and closing', () => {
   });
 });
 
-describe('what is no lost claim', () => {
-  test('another unique constraint that breaks: an error, and nothing written', async () => {
+describe('an error that is not a lost claim', () => {
+  test('a violation of another unique constraint fails the claim, and nothing is written', async () => {
     const [wake, other] = [await deliveredWake(world), newId('msg')];
     const { id: wakeId } = await world.db.wake.findFirstOrThrow({ where: wake });
     const runId = newId('run');
@@ -261,7 +261,7 @@ describe('what is no lost claim', () => {
     expect(await written(wake)).toEqual({ claims: 0, runs: 0, wake: 'delivered' });
   });
 
-  test('a database that cannot be reached: transient, and claimed once it can', async () => {
+  test('an unreachable database is transient, and a later claim succeeds', async () => {
     const wake = await deliveredWake(world);
     const url = new URL(world.url);
     const gate = await openTcpGate(Number(url.port));
@@ -282,7 +282,7 @@ describe('what is no lost claim', () => {
   });
 });
 
-test('the claim of a card starts its task once, and the event keeps the time the task was sent', async () => {
+test('the claim of a card starts its task once, and the event keeps the time of sending', async () => {
   const run = await openRun(world, { task: true });
   expect(await claim(run, run.execution)).toMatchObject({ kind: 'granted' });
   const task = await world.db.task.findFirstOrThrow({ where: { cardMessageId: run.messageId } });
@@ -293,7 +293,7 @@ test('the claim of a card starts its task once, and the event keeps the time the
   ]);
 });
 
-test('a run stands one hop above the message that woke it', async () => {
+test('a run is one hop deeper than the message that woke it', async () => {
   const run = await openRun(world, { hop: 3 });
   expect(await world.db.run.findUniqueOrThrow({ where: { id: run.id } })).toMatchObject({ hop: 4 });
 });

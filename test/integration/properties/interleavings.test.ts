@@ -1,9 +1,9 @@
-// Random programs of claims, requests, steps, endings, departures and posts, one after the other and at the same time,
-// from several Temporal runs over several pools: whatever the order, nothing happens twice and everything has its ending.
+// Random programs of claims, requests, steps, endings, departures and posts, in sequence and concurrently, from several
+// Temporal runs over several pools: in every order, no effect happens twice and every run gets its ending.
 //
-//   INTERLEAVING_STEPS  how many commands in all; 5,000 by default in the full run, 500 in `npm test`
-//   INTERLEAVING_SEED   where to begin; a failure prints the one to begin with, and the path to its program
-//   INTERLEAVING_PATH   runs that one program
+//   INTERLEAVING_STEPS  the number of commands; 5,000 by default in the full run, 500 in `npm test`
+//   INTERLEAVING_SEED   the first seed; a failure prints its seed, and the path to its program
+//   INTERLEAVING_PATH   runs only the program at that path
 
 import fc from 'fast-check';
 import { connectDatabase, type Database } from '../../../prisma/client';
@@ -19,13 +19,13 @@ const STEPS = Number(process.env['INTERLEAVING_STEPS'] ?? repetitions(500, 5_000
 const SEED = Number(process.env['INTERLEAVING_SEED'] ?? Math.floor(Math.random() * 2 ** 31));
 const PATH = process.env['INTERLEAVING_PATH'];
 
-/** Programs that share one seed, and so one path. */
+/** The number of programs per seed. A path identifies one of them. */
 const PROGRAMS = 10;
 const SHORTEST = 30;
 const LONGEST = 90;
-/** So many steps bring about every common ending. */
+/** With this many commands, every common ending occurs. */
 const ENOUGH_STEPS = 2_000;
-/** A step takes some milliseconds; a busy machine, many. */
+/** The time limit per command: a command takes a few milliseconds, but many on a busy machine. */
 const STEP_MS = 120;
 
 const kind = fc.oneof(
@@ -43,7 +43,7 @@ const command: fc.Arbitrary<Command> = fc.record({
   together: fc.boolean(),
 });
 const program = fc.record({
-  /** Begins with its wakes delivered; else they wait for a command to. */
+  /** True: the wakes are delivered at the start. False: a command delivers them. */
   delivered: fc.oneof({ arbitrary: fc.constant(true), weight: 4 }, { arbitrary: fc.constant(false), weight: 1 }),
   commands: fc.array(command, { minLength: SHORTEST, maxLength: LONGEST, size: 'max' }),
 });
@@ -60,7 +60,7 @@ beforeAll(async () => {
     databases.push(
       await connectDatabase(base.url, {
         poolSize: 6,
-        // Nobody waits for long here but behind a deadlock: one is to be seen as an error, not waited out.
+        // Only a deadlock causes a long wait. This limit reports it as an error.
         lockTimeoutMs: 15_000,
         statementTimeoutMs: 20_000,
         transactionTimeoutMs: 30_000,
@@ -117,7 +117,7 @@ async function playPrograms(seed: number): Promise<void> {
   const outcome = await fc.check(fc.asyncProperty(program, play), {
     seed,
     numRuns: PROGRAMS,
-    // Two runs of one program differ in who is first: a shorter one that passes proves nothing.
+    // No shrinking: two runs of one program differ in timing, so a shorter program that passes proves nothing.
     endOnFailure: true,
     ...(PATH === undefined ? {} : { path: PATH }),
   });
@@ -129,7 +129,7 @@ async function playPrograms(seed: number): Promise<void> {
 }
 
 test(
-  `${STEPS} commands in programs of up to ${LONGEST}, from seed ${SEED}: nothing twice, nothing after its ending`,
+  `${STEPS} commands in programs of up to ${LONGEST}, from seed ${SEED}: no effect twice, no effect after an ending`,
   async () => {
     for (let round = 0; played < STEPS; round += 1) {
       await playPrograms(SEED + round);
@@ -141,14 +141,14 @@ test(
     console.log(`${played} commands from seed ${SEED}; runs: ${ends}`);
     // All transactions take their locks in one order (lock-order.ts).
     expect(row?.deadlocks).toBe(0);
-    // Programs in which nothing happens would pass as well. In a few of them, something may not.
+    // Programs without effects would also pass. A few programs may lack some endings, so this needs enough steps.
     if (PATH !== undefined || STEPS < ENOUGH_STEPS) return;
     for (const ending of ['replied', 'cancelled', 'lost']) expect(endings.get(ending)).toBeGreaterThan(0);
   },
   60_000 + STEPS * STEP_MS,
 );
 
-test('a second effect, a second grant or a second request would be seen', async () => {
+test('the check finds a second effect, a second grant and a second request', async () => {
   const pools = databases;
   const db = pools[0] as (typeof pools)[number];
   const ground = await nextGround();
@@ -158,7 +158,7 @@ test('a second effect, a second grant or a second request would be seen', async 
   const player = new Player(ground, pools);
   const watch = new Watch(db, ground.roomId);
   const next = { kind: 'next', wake: 0, execution: 0, pool: 0, variant: 0, together: false } as const;
-  // Its claim, its request, the reply and five steps.
+  // A claim, a request, the reply and five steps.
   for (let step = 0; step < 8; step += 1) await player.play(next);
   expect(await watch.look()).toEqual([]);
   expect(await violationsOf(db, ground, player.trace)).toEqual([]);

@@ -1,5 +1,5 @@
-// The ways out of a room: an agent removed, a member that leaves, a room closed. What was written stays, what was under way
-// ends visibly, and a claim or a step at the same moment either comes first or finds the door shut.
+// Departures from a room: a removed agent, a member that leaves, a closed room. Written content remains, open runs end
+// visibly, and a concurrent claim or step either is first or is refused.
 
 import { claimMessage } from '../../../prisma/store/runs/claims';
 import { closeRoom, leaveRoom, removeFromRoster } from '../../../prisma/store/lifecycle/departure';
@@ -64,7 +64,7 @@ async function claimed(): Promise<string> {
 }
 
 describe.each(ways)('when $way', ({ why, reason, events, leave }) => {
-  test('its open runs are cancelled, delivered and pending wakes end visibly, and the feed tells it in order', async () => {
+  test('its open runs are cancelled, delivered and pending wakes end visibly, and the feed has the events in order', async () => {
     const open = await claimed();
     const delivered = await world.post('@scout and this');
     await deliverWakes(world.db, 10);
@@ -91,7 +91,7 @@ describe.each(ways)('when $way', ({ why, reason, events, leave }) => {
     await expectGaplessRoom(world.db, world.roomId);
   });
 
-  test('a claim at the same moment is first or finds it over: no run of it stays open', async () => {
+  test('a concurrent claim is first or is closed: no run remains open', async () => {
     for (let round = 0; round < repetitions(1, 6); round += 1) {
       const messageIds = [];
       for (let n = 0; n < 3; n += 1) messageIds.push((await world.post(`@scout ${n}`)).messageId);
@@ -109,7 +109,7 @@ describe.each(ways)('when $way', ({ why, reason, events, leave }) => {
   });
 });
 
-test('a step of a run whose room was closed meanwhile acts no more', async () => {
+test('a step of a run whose room was closed meanwhile has no effect', async () => {
   const run = await repliedRun(world, { reply: 'too late' });
   await world.db.transaction((tx) => closeRoom(tx, world.roomId, world.host.person));
   const posting = activitiesOf(world, run.execution).postReply({ run: run.id, step: 'reply' });

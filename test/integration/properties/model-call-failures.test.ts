@@ -1,17 +1,17 @@
-// One request to a model over real HTTP, in every wire format, against every way a provider was seen to fail: which
-// failures are worth asking again, after which wait, and which are not.
+// One request to a model over real HTTP, in every wire format, against every observed failure of a provider: failures that
+// are retried, the wait before the retry, and failures that are not retried.
 //
-// Seen elsewhere, and where it is shown here:
-//   a wait that can't be read, is a date, zero, enormous, in milliseconds   unit/model-retry-after, model-call-waits, here
+// Failures that were observed elsewhere, and the tests that cover them:
+//   a wait that is unreadable, a date, zero, enormous or in milliseconds    unit/model-retry-after, model-call-waits, here
 //   used-up quota as 429, no credit as 400, overload as 529                 here, model-call-formats, model-call-waits
 //   no answer in a 200, a page, half a body, a reset, a short body          here; once per run: workflow/model-protocols
 //   a stream's end mark, content in parts, tool calls, reasoning, NUL       model-call, unit/model-reply
-//   headers at once and a body never, or byte by byte                       model-call; past the limit: cases-duplicates
+//   headers at once, then no body or one byte at a time                     model-call; past the limit: cases-duplicates
 //   a prompt too long, an unknown model under three statuses                here, unit/model-classify
-//   words in a message that decide nothing                                  here, unit/model-classify
+//   words in a message that must not matter                                 here, unit/model-classify
 //   an empty answer, a refusal, an unknown stop reason, a cut-off reply     model-call, model-call-formats
 //   a reply over the limit, an emoji cut in two                             model-call
-//   keys and base URLs as they are pasted                                   model-call, unit/model-endpoint, api-model-keys
+//   pasted keys and base URLs                                               model-call, unit/model-endpoint, api-model-keys
 //   missing token counts                                                    model-call, workflow/model-protocols
 
 import dns from 'node:dns/promises';
@@ -24,11 +24,11 @@ import { createSelfSigned } from '../../support/self-signed';
 import { FULL_RUN } from '../../support/test-runs';
 import { ALL_FORMATS, type WireFormat } from '../../support/wire-formats';
 
-/** The cases that `npm test` runs in every format: one for each part of an answer that a format has in its own way. */
+/** The cases that `npm test` runs in every format: one for each part of an answer that differs between formats. */
 const IN_EVERY_FORMAT = new Set([
   '429',
   '529',
-  '200 with its answer null',
+  '200 with a null answer',
   '200 with a rate limit inside',
   'a reset inside the body',
   'quota by its type',
@@ -45,10 +45,10 @@ function casesOf<T extends [string, ...unknown[]]>(format: WireFormat, table: T[
 
 describe.each(ALL_FORMATS)('%s', (format) => {
   const calls = useModelCalls(format);
-  /** A format with one word for what went wrong tells it in place of the code. */
+  /** Anthropic has no error code: the error type replaces it. */
   const isAnthropic = format === 'anthropic';
 
-  describe('a failing server is asked again', () => {
+  describe('a failure of the server is retried', () => {
     const again = (code: string, status: number | null = 200, namedWaitMs: number | null = null) => ({
       kind: 'retry',
       code,
@@ -67,7 +67,7 @@ describe.each(ALL_FORMATS)('%s', (format) => {
         ['409', answer.error(409, null), again('server_error', 409)],
         ['500', answer.error(500, null), again('server_error', 500)],
         [
-          '500 that says invalid api key',
+          '500 with the message invalid api key',
           answer.json(500, { error: { message: `${CANARY} invalid api key` } }),
           again('server_error', 500),
         ],
@@ -81,16 +81,16 @@ describe.each(ALL_FORMATS)('%s', (format) => {
           { ...again('overloaded', 529), providerCode: 'overloaded_error' },
         ],
         [
-          '200 with its answer null',
+          '200 with a null answer',
           answer.json(200, { type: 'message', choices: null, output: null, content: null }),
           again('unreadable_answer'),
         ],
-        ['200 with none of its fields', answer.json(200, {}), again('unreadable_answer')],
+        ['200 without any expected field', answer.json(200, {}), again('unreadable_answer')],
         ['200 with a page', answer.html(200, CANARY), again('unreadable_answer')],
-        ['200 with nothing', answer.raw(200, ''), again('unreadable_answer')],
+        ['200 with an empty body', answer.raw(200, ''), again('unreadable_answer')],
         ['204', answer.raw(204, ''), again('unreadable_answer', 204)],
-        ['200 with JSON that is no object', answer.raw(200, 'null'), again('unreadable_answer')],
-        ['200 with half its JSON', answer.truncatedJson(CANARY), again('unreadable_answer')],
+        ['200 with JSON that is not an object', answer.raw(200, 'null'), again('unreadable_answer')],
+        ['200 with half of the JSON', answer.truncatedJson(CANARY), again('unreadable_answer')],
         [
           '200 with a stream',
           answer.raw(200, 'data: {"choices":[]}\n\ndata: {"choices":[]}\n\ndata: [DONE]\n\n'),
@@ -101,24 +101,24 @@ describe.each(ALL_FORMATS)('%s', (format) => {
           answer.json(200, { error: { code: 429, message: CANARY } }),
           { ...again('rate_limit'), providerCode: '429' },
         ],
-        ['200 with an error and no code', answer.json(200, { error: { message: CANARY } }), again('server_error')],
+        ['200 with an error without a code', answer.json(200, { error: { message: CANARY } }), again('server_error')],
         ['200 that ended in an error', answer.reply(CANARY, { finishReason: 'error' }), again('server_error')],
         ['a reset before the answer', answer.resetAtOnce(), again('connection', null)],
         ['a reset inside the body', answer.resetMidBody(CANARY), again('connection', null)],
         ['a body shorter than its length', answer.shortBody(CANARY), again('connection', null)],
         [
-          'an unpackable body',
+          'a body that cannot be decompressed',
           answer.with(answer.reply(CANARY), { headers: { 'content-encoding': 'gzip' } }),
           again('unreadable_answer'),
         ],
         [
-          'a packing never heard of',
+          'an unknown content encoding',
           answer.with(answer.reply(CANARY), { headers: { 'content-encoding': 'canary' } }),
           again('unreadable_answer'),
         ],
         ['an answer of 3 MB', answer.reply(CANARY.repeat(300_000)), again('unreadable_answer')],
         [
-          'a good answer of 20 MB packed into 20 kB',
+          'a good answer of 20 MB compressed to 20 kB',
           answer.gzip(answer.reply('x'.repeat(20_000_000))),
           again('unreadable_answer'),
         ],
@@ -137,40 +137,40 @@ describe.each(ALL_FORMATS)('%s', (format) => {
       ['a past date', { 'retry-after': 'Thu, 01 Jan 2026 00:00:00 GMT' }, 1],
       ['800 ms beside 1 s', { 'retry-after-ms': '800', 'retry-after': '1' }, 800],
       ['2 s alone', { 'retry-after': '2' }, 2000],
-    ])('after the wait it names: %s', async (_what, headers, namedWaitMs) => {
+    ])('after the wait that the answer names: %s', async (_what, headers, namedWaitMs) => {
       expect(await calls.callGiven(answer.error(429, null, headers))).toMatchObject(
         again('rate_limit', 429, namedWaitMs),
       );
     });
 
-    test('after a date some seconds ahead', async () => {
+    test('after a date a few seconds in the future', async () => {
       const date = new Date(Date.now() + 15_000).toUTCString();
       const before = Date.now();
-      const came = await calls.callGiven(answer.error(503, null, { 'retry-after': date }));
-      expect(came).toMatchObject({ kind: 'retry', namedWaitMs: expect.any(Number) });
-      // Read at some moment between the two.
-      const { namedWaitMs } = came as { namedWaitMs: number };
+      const outcome = await calls.callGiven(answer.error(503, null, { 'retry-after': date }));
+      expect(outcome).toMatchObject({ kind: 'retry', namedWaitMs: expect.any(Number) });
+      // The date is read between these two times.
+      const { namedWaitMs } = outcome as { namedWaitMs: number };
       expect(namedWaitMs).toBeGreaterThanOrEqual(Date.parse(date) - Date.now());
       expect(namedWaitMs).toBeLessThanOrEqual(Date.parse(date) - before);
     });
 
     test.each(['21', '86400', new Date(Date.now() + 600_000).toUTCString()])(
-      'but not within a run when it names a wait over 20 s: %s',
+      'but not within the run if the answer names a wait over 20 s: %s',
       async (wait) => {
-        const came = await calls.callGiven(answer.error(503, 'overloaded', { 'retry-after': wait }));
-        expect(came).toMatchObject({ kind: 'busy', code: 'overloaded', status: 503, providerCode: 'overloaded' });
-        expect((came as { waitMs: number }).waitMs).toBeGreaterThan(20_000);
+        const outcome = await calls.callGiven(answer.error(503, 'overloaded', { 'retry-after': wait }));
+        expect(outcome).toMatchObject({ kind: 'busy', code: 'overloaded', status: 503, providerCode: 'overloaded' });
+        expect((outcome as { waitMs: number }).waitMs).toBeGreaterThan(20_000);
       },
     );
 
-    test('when nothing listens', async () => {
+    test('if no server listens', async () => {
       const gone = await startScriptedModel();
       await gone.stop();
       expect(await calls.call({ baseUrl: gone.url })).toEqual({ ...again('connection', null), providerCode: null });
     });
   });
 
-  describe('what asking again cannot change is refused', () => {
+  describe('a failure that a retry cannot change is refused', () => {
     const refused = (code: string, status: number | null, providerCode?: string | null) => ({
       kind: 'refused',
       code,
@@ -183,12 +183,12 @@ describe.each(ALL_FORMATS)('%s', (format) => {
     test.each(
       casesOf<[string, ScriptedAnswer, object]>(format, [
         [
-          'used-up quota as 429, whatever wait it names',
+          'exhausted quota as 429, with any wait',
           answer.error(429, 'insufficient_quota', { 'retry-after': '1' }),
           refused('quota', 429, 'insufficient_quota'),
         ],
         [
-          'used-up quota under a long wait',
+          'exhausted quota with a long wait',
           answer.error(429, 'insufficient_quota', { 'retry-after': '86400' }),
           refused('quota', 429),
         ],
@@ -201,7 +201,7 @@ describe.each(ALL_FORMATS)('%s', (format) => {
         ['402', answer.raw(402, CANARY), refused('spending_limit', 402, null)],
         ['a malformed request', inWords(CANARY), refused('malformed_request', 400)],
         [
-          'a 400 that speaks of rate limits',
+          'a 400 whose message mentions rate limits',
           inWords(`${CANARY} rate limit overloaded 429`),
           refused('malformed_request', 400),
         ],
@@ -240,7 +240,7 @@ describe.each(ALL_FORMATS)('%s', (format) => {
           refused('key_rejected', 200, 'invalid_api_key'),
         ],
         [
-          '404 in a list, as Google wraps it',
+          '404 in a list, the format of Google',
           answer.json(404, [{ error: { code: 404, status: 'NOT_FOUND', message: CANARY } }]),
           refused('unknown_model', 404, 'NOT_FOUND'),
         ],
@@ -252,8 +252,8 @@ describe.each(ALL_FORMATS)('%s', (format) => {
 
     test('401 whose body never ends', async () => {
       const endless = answer.with(answer.error(401, null), { delivery: { how: 'headers_only' } });
-      const came = await calls.callGiven(endless, { timeoutMs: 3_000 });
-      expect(came).toMatchObject(refused('key_rejected', 401, null));
+      const outcome = await calls.callGiven(endless, { timeoutMs: 3_000 });
+      expect(outcome).toMatchObject(refused('key_rejected', 401, null));
     });
 
     test.each([301, 302, 303, 307, 308])('a redirect is not followed: %i', async (status) => {
@@ -268,13 +268,13 @@ describe.each(ALL_FORMATS)('%s', (format) => {
     test('a host that does not exist', async () => {
       const host = 'no-such-host.invalid';
       const failure = await dns.lookup(host).catch((error: NodeJS.ErrnoException) => error.code);
-      const came = await calls.call({ baseUrl: `https://${host}` });
-      // Without any name server nobody can say that it does not exist.
-      if (failure === 'EAI_AGAIN') expect(came).toMatchObject({ kind: 'retry', code: 'connection' });
-      else expect(came).toEqual(refused('unknown_host', null, null));
+      const outcome = await calls.call({ baseUrl: `https://${host}` });
+      // Without a name server, the host cannot be known to be missing.
+      if (failure === 'EAI_AGAIN') expect(outcome).toMatchObject({ kind: 'retry', code: 'connection' });
+      else expect(outcome).toEqual(refused('unknown_host', null, null));
     });
 
-    test('a certificate that nobody vouches for', async () => {
+    test('an untrusted certificate', async () => {
       let requests = 0;
       const server = https.createServer(createSelfSigned('localhost'), () => (requests += 1));
       await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));

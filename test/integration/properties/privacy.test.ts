@@ -1,5 +1,5 @@
-// Privacy, as non-interference: whatever Larkspur does and keeps to itself, what Tamarack can read in the room they share is
-// the same as if Larkspur's secrets had been others.
+// Privacy as non-interference: the private data of Larkspur never changes what Tamarack can read in their shared room. Each
+// program runs twice with different secrets, and Tamarack must read the same.
 
 import fc from 'fast-check';
 import { expectStatus, startTestApi, type Json, type TestApi, type TestRoom } from '../../support/api';
@@ -14,7 +14,7 @@ beforeAll(async () => {
 afterAll(() => api.close());
 
 const happening: fc.Arbitrary<Happening> = fc.oneof(
-  fc.record({ what: fc.constant('say' as const), to: fc.constantFrom('scribe', 'scout', 'nobody') }),
+  fc.record({ what: fc.constant('say' as const), to: fc.constantFrom('scribe', 'scout', 'nobody') }), // word-lint: a value of Happening
   fc.record({ what: fc.constant('remember' as const), visibility: fc.constantFrom('shared', 'private') }),
   fc.record({ what: fc.constant('send_task' as const), to: fc.constantFrom('scribe', 'scout') }),
   fc.record({ what: fc.constant('run' as const), comes: fc.constantFrom('reply', 'refused', 'cancelled') }),
@@ -40,14 +40,14 @@ const EVERYTHING: readonly Happening[] = [
 
 let worlds = 0;
 
-/** How long a run waited for its claim is its company's: on one side a day and more, which no stretch of time may tell. */
+/** The wait of a run for its claim is private. On one side it is more than a day, and no time range may reveal it. */
 async function claimLater({ larkspur }: TestRoom, side: 0 | 1): Promise<void> {
   const waited = `${side * 30} hours`;
   await api.db.$executeRaw`
     UPDATE runs SET claimed_at = claimed_at + ${waited}::interval WHERE company_id = ${larkspur.id}`;
 }
 
-/** What Tamarack is told of the hours up to now, and of those after. */
+/** The runs and usage that Tamarack can read for the hours up to now, and for the later hours. */
 async function readAroundNow({ path, id, tamarack }: TestRoom): Promise<string[]> {
   const inHours = (hours: number): string => new Date(Date.now() + hours * 3_600_000).toISOString();
   const lines: string[] = [];
@@ -74,7 +74,7 @@ async function readBoth(program: readonly Happening[]): Promise<[string[], strin
   return [await read(0), await read(1)];
 }
 
-test('with everything that a company can do and keep to itself, the other reads the same', async () => {
+test('the other company reads the same after every private change that a company can make', async () => {
   const [left, right] = await readBoth(EVERYTHING);
   expect(left.length).toBeGreaterThan(200);
   expect(left.filter((line) => /azure-\d|crimson-\d|sk-secret/.test(line))).toEqual([]);
@@ -82,7 +82,7 @@ test('with everything that a company can do and keep to itself, the other reads 
   expect(api.logged()).not.toMatch(/azure-\d|crimson-\d|sk-secret/);
 });
 
-test('in whatever order it happens', async () => {
+test('the other company reads the same after private changes in any order', async () => {
   await fc.assert(
     fc.asyncProperty(fc.array(happening, { minLength: 3, maxLength: 12 }), async (program) => {
       const [left, right] = await readBoth(program);
@@ -92,7 +92,7 @@ test('in whatever order it happens', async () => {
   );
 });
 
-test('the hours up to now hold runs, and the hours after hold none', async () => {
+test('the hours up to now contain runs, and the later hours contain none', async () => {
   const [, right] = await readBoth([{ what: 'run', comes: 'refused' }]);
   expect(right.slice(-2).map((line) => JSON.parse(line))).toEqual([
     [[['closed', 'refused']], { total: 1, open: 0, endings: { refused: 1 } }],
@@ -100,7 +100,7 @@ test('the hours up to now hold runs, and the hours after hold none', async () =>
   ]);
 });
 
-test('what is not kept to itself would be seen: a shared line that differs tells the worlds apart', async () => {
+test('the check finds a difference in shared data', async () => {
   const [left, right] = await readBoth([]);
   expect(right).toEqual(left);
   worlds += 1;
