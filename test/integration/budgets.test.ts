@@ -71,7 +71,7 @@ const close = (run: OpenRun, reason: CloseReason = { kind: 'failed', code: 'inte
 
 describe('a hundred concurrent deliveries over eight connections', () => {
   const all = async (text: string): Promise<void> => {
-    await Promise.all(Array.from({ length: 100 }, (_, n) => world.post(`${text} number ${n}`)));
+    await world.postMany(100, (n) => `${text} number ${n}`);
     for (;;) {
       const passes = await Promise.all(Array.from({ length: 8 }, () => deliverWakes(world.db, 10)));
       if (passes.every((pass) => pass.length === 0) && !('pending' in (await states()))) return;

@@ -113,7 +113,7 @@ test('one pass delivers wakes of a room with allowance and suppresses wakes of a
 
 describe('two dispatchers', () => {
   test('share a hundred wakes and start each once', async () => {
-    const posted = await Promise.all(Array.from({ length: 100 }, (_, n) => world.post(`@scribe number ${n}`)));
+    const posted = await world.postMany(100, (n) => `@scribe number ${n}`);
     const before = await allowance();
     const both = [dispatcher(), dispatcher()];
     await Promise.all(
@@ -130,7 +130,7 @@ describe('two dispatchers', () => {
     const poor = await createWorld({ modelUrl: MODEL_URL, runAllowance: 60 });
     try {
       // More wakes than one pass takes, so that both dispatchers spend.
-      await Promise.all(Array.from({ length: 80 }, (_, n) => poor.post(`@scribe number ${n}`)));
+      await poor.postMany(80, (n) => `@scribe number ${n}`);
       const both = [dispatcher(undefined, poor), dispatcher(undefined, poor)];
       await Promise.all(both.map((one) => one.once()));
       expect(both.map((one) => one.started.length).sort()).not.toContain(0);
@@ -358,7 +358,7 @@ describe('a reader that pages by number', () => {
         for (const { seq } of await readAfter(after)) seen.push((after = seq));
       }
     })();
-    await Promise.all(Array.from({ length: 20 }, (_, n) => world.post(`no mention ${n}`)));
+    await world.postMany(20, (n) => `no mention ${n}`);
     writing = false;
     await reading;
     expect(seen).toEqual(Array.from({ length: 20 }, (_, n) => start + BigInt(n + 1)));

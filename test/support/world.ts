@@ -44,6 +44,8 @@ export interface World {
     ownerSupplied?: boolean;
   }): Promise<TestAgent>;
   post(text: string, options?: { author?: Author; hop?: number }): Promise<StagedMessage>;
+  /** Posts `count` messages one after the other: posted at once, they would wait for one room and a few connections. */
+  postMany(count: number, text: (n: number) => string): Promise<StagedMessage[]>;
   sendTask(to: string, goal: string): Promise<StagedMessage & { taskId: string }>;
   close(): Promise<void>;
 }
@@ -123,6 +125,16 @@ export async function createWorld(options: WorldOptions): Promise<World> {
   const host = { id: hostId, person: personOf(hostId, 'Ada') };
   const guest = { id: guestId, person: personOf(guestId, 'Tom') };
 
+  const post: World['post'] = (text, { author = host.person, hop = 0 } = {}) =>
+    db.transaction(async (tx) => {
+      const room = await lockRoomForWrite(tx, roomId, author.companyId);
+      const draft = new RoomDraft(roomId);
+      const message = { author, text, mentions: [], hop, runId: null, refersTo: null };
+      const staged = await stageMessage(tx, draft, room, message);
+      await draft.append(tx);
+      return staged;
+    });
+
   return {
     url: test.url,
     db,
@@ -134,21 +146,12 @@ export async function createWorld(options: WorldOptions): Promise<World> {
     scribe,
     scout,
     addAgent,
-    post: (text, { author = host.person, hop = 0 } = {}) =>
-      db.transaction(async (tx) => {
-        const room = await lockRoomForWrite(tx, roomId, author.companyId);
-        const draft = new RoomDraft(roomId);
-        const staged = await stageMessage(tx, draft, room, {
-          author,
-          text,
-          mentions: [],
-          hop,
-          runId: null,
-          refersTo: null,
-        });
-        await draft.append(tx);
-        return staged;
-      }),
+    post,
+    postMany: async (count, text) => {
+      const posted: StagedMessage[] = [];
+      for (let n = 0; n < count; n += 1) posted.push(await post(text(n)));
+      return posted;
+    },
     sendTask: (to, goal) =>
       db.transaction(async (tx) => {
         const room = await lockRoomForWrite(tx, roomId, hostId);

@@ -23,7 +23,7 @@ test(`${RUNS} parked runs: nothing of them while they wait, all of them when the
     ground.worker = first;
     await setRights(world, { task_send: 'hold' });
     model.respond(() => JSON.stringify({ reply: null, memory: null, task_updates: [], tasks_to_send: [SEND] }));
-    const posted = await Promise.all(Array.from({ length: RUNS }, (_, n) => world.post(`@scribe number ${n}`)));
+    const posted = await world.postMany(RUNS, (n) => `@scribe number ${n}`);
     await until('all to park', async () => (await db.run.count({ where: { parkedAt: { not: null } } })) === RUNS);
     const lengths = async (): Promise<number[]> =>
       Promise.all(
