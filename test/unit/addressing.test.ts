@@ -103,7 +103,7 @@ describe('a mention in code wakes no agent', () => {
 
 describe('a mention in a quoted line wakes no agent', () => {
   test.each([
-    ['a quote', '> @scribe said so', ''],
+    ['a quote', '> @scribe agreed', ''],
     ['a quote inside a quote', '> > @scribe\n> @scribe', ''],
     ['a quote in a list', '- > @scribe', ''],
     ['a list in a quote', '> - @scribe', ''],

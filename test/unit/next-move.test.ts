@@ -30,9 +30,21 @@ function move(rights: Partial<Rights>, records: StepRecord[], holds: HoldRecord[
 describe('the next move', () => {
   test.each<[string, Partial<Rights>, StepRecord[], HoldRecord[], string]>([
     ['nothing while the reply is held', { reply: 'hold' }, [], held({ reply: 'held' }), 'wait'],
-    ['nothing while the reply is held, even with another approval', ALL_HELD, [], held({ task_send: 'approved', reply: 'held' }), 'wait'],
+    [
+      'nothing while the reply is held, even with another approval',
+      ALL_HELD,
+      [],
+      held({ task_send: 'approved', reply: 'held' }),
+      'wait',
+    ],
     ['the reply after its approval', ALL_HELD, [], held({ reply: 'approved', memory: 'held' }), 'reply'],
-    ['nothing more after the reply is declined', ALL_HELD, [], held({ reply: 'declined', memory: 'approved' }), 'close'],
+    [
+      'nothing more after the reply is declined',
+      ALL_HELD,
+      [],
+      held({ reply: 'declined', memory: 'approved' }),
+      'close',
+    ],
     ['nothing more after the reply expired', ALL_HELD, [], held({ reply: 'expired', memory: 'held' }), 'close'],
     [
       'steps without a hold, before approved steps',

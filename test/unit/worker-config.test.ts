@@ -49,10 +49,13 @@ test('a model has time to answer, beyond the time to record the answer', () => {
   }
 });
 
-test.each(['0.5', '1', '10', '60'])('a model call sends three heartbeats in its heartbeat timeout of %s s', (silent) => {
-  const { heartbeatMs } = readWorkerConfig({ ...NEEDED, RUN_HEARTBEAT_SECONDS: silent }).timeouts;
-  expect(heartbeatEveryMs(heartbeatMs) * 3).toBeCloseTo(heartbeatMs, 3);
-});
+test.each(['0.5', '1', '10', '60'])(
+  'a model call sends three heartbeats in its heartbeat timeout of %s s',
+  (silent) => {
+    const { heartbeatMs } = readWorkerConfig({ ...NEEDED, RUN_HEARTBEAT_SECONDS: silent }).timeouts;
+    expect(heartbeatEveryMs(heartbeatMs) * 3).toBeCloseTo(heartbeatMs, 3);
+  },
+);
 
 test('one error names every missing or wrong variable, and no value', () => {
   const read = () => readWorkerConfig({ MASTER_KEYS: 'k1:canary', RUN_STEP_TIMEOUT_SECONDS: 'canary' });
