@@ -62,7 +62,7 @@ export function createCallModel(deps: ActivityDeps) {
       case 'send':
         break;
     }
-    const answer = await ask(deps, claim, written ?? write(claim), giveUpAt - RECORDING_MS);
+    const answer = await sendRequest(deps, claim, written ?? write(claim), giveUpAt - RECORDING_MS);
     const record = recordOf(answer);
     // The answer is paid for: while Postgres is down and time is left, keep trying to store it.
     const stored = await retryWhilePostgresIsDown(giveUpAt - RECORD_AGAIN_MS, () =>
@@ -126,7 +126,7 @@ function endpointOf({ protocol, baseUrl, model, ownerSupplied }: ModelTarget): M
 }
 
 // The plain key is used only in this function and in activities/model.
-async function ask(
+async function sendRequest(
   deps: ActivityDeps,
   { target }: RequestToSend,
   written: WrittenRequest | null,

@@ -44,6 +44,6 @@ function toFailure(
   log({ activity, error });
   const state = sqlStateOf(error);
   const name = error instanceof Error ? error.name : typeof error;
-  const message = `${name}${state === undefined ? '' : ` (SQLSTATE ${state})`}; the worker's log says more`;
+  const message = `${name}${state === undefined ? '' : ` (SQLSTATE ${state})`}; the worker's log has the details`;
   return ApplicationFailure.create({ type: FAILURE.bug, message, nonRetryable: true });
 }

@@ -39,11 +39,11 @@ export async function testModelKey(
     timeoutMs: ANSWER_MS,
     allowedHosts: deps.allowedModelHosts,
   });
-  return verdictOf(answer);
+  return toTestResult(answer);
 }
 
 /** Any reply proves that the key works, even an unusable reply. */
-function verdictOf(answer: ModelAnswer): KeyTestResult | null {
+function toTestResult(answer: ModelAnswer): KeyTestResult | null {
   switch (answer.kind) {
     case 'reply':
     case 'failed':

@@ -1,4 +1,4 @@
-// Tells when a connection to Postgres is lost, and takes a lost connection out of the pool.
+// Recognizes a lost connection to Postgres and removes it from the pool.
 
 import type pg from 'pg';
 import { errorCode } from './database-url';

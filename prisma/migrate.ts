@@ -17,13 +17,13 @@ import {
 } from './database-url';
 import { openSchemaEngine, type SchemaEngineSession } from './schema-engine';
 
-/** The advisory lock under which a database is migrated: any number, as long as it stays ours. */
+/** The advisory lock under which a database is migrated. The number is arbitrary and must never change. */
 const MIGRATION_LOCK = '7306082713414557';
 /** The lock that Prisma's engine holds while it applies, `prisma migrate deploy` included. */
 const PRISMA_LOCK = '72707369';
 /** How long a waiting process lets pass between two tries for the lock. */
 const LOCK_RETRY_MS = 200;
-/** How often a waiting process says that it still waits. */
+/** How often a waiting process logs that it still waits. */
 const LOCK_REMINDER_MS = 15_000;
 
 export type MigrationProblem =
@@ -49,14 +49,14 @@ export class MigrationError extends Error {
 
 export interface MigrateOptions {
   readonly log?: (line: string) => void;
-  /** Where the migrations lie; this project's own unless a test says otherwise. */
+  /** The folder of the migrations; default: this project's own. Tests set it. */
   readonly migrationsDir?: string;
 }
 
 /**
- * Applies every migration that the database lacks, in order, and names those it applied. May run in many processes at
- * once: one applies, the others wait for it and then find nothing to do. Throws DatabaseUnavailable when the database
- * can't be used at all, MigrationError when it can't be migrated.
+ * Applies every migration that the database lacks, in order, and returns their names. Many processes may run it at once: one
+ * applies the migrations, and the others wait and then find nothing to do. Throws DatabaseUnavailable if the database cannot
+ * be used at all, MigrationError if it cannot be migrated.
  */
 export async function migrateDatabase(
   databaseUrl: string,
@@ -70,14 +70,14 @@ export async function migrateDatabase(
     await takeMigrationLock(lock, log);
     return { applied: await applyMissing(database, migrations, log) };
   } finally {
-    // Ending the session is what releases the lock, also where this process dies.
+    // The end of the session releases the lock, also if this process dies.
     await lock.end().catch(() => undefined);
   }
 }
 
 /**
- * This project's `prisma` folder: beside this file in the source tree, or above it when this file is the compiled
- * `dist/prisma/migrate.js`, beside which `tsc` puts no SQL.
+ * This project's `prisma` folder: beside this file in the source tree, or above it if this file is the compiled
+ * `dist/prisma/migrate.js`, because `tsc` copies no SQL.
  */
 export function findPrismaDir(): string {
   for (let dir = __dirname; ; dir = dirname(dir)) {
@@ -110,7 +110,7 @@ function readMigrations(baseDir: string): MigrationList {
   };
 }
 
-/** A session of its own, since the lock must outlive every statement and transaction of the engine. */
+/** Opens a separate session for the lock, which must be held during all statements and transactions of the engine. */
 async function openLockSession(database: DatabaseUrl): Promise<pg.Client> {
   const lock = new pg.Client({
     connectionString: addSessionSettings(database.url, { statement_timeout: 0, idle_session_timeout: 0 }),
@@ -118,7 +118,7 @@ async function openLockSession(database: DatabaseUrl): Promise<pg.Client> {
     connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
     keepAlive: true,
   });
-  // Lost while the engine works: its own connection is lost too, or ends by itself. Unheard, it would end the process.
+  // Without a listener, a lost connection would end the process. The engine's own connection is then lost too, or ends.
   lock.on('error', () => undefined);
   try {
     await lock.connect();
@@ -134,11 +134,11 @@ async function openLockSession(database: DatabaseUrl): Promise<pg.Client> {
 }
 
 /**
- * Tries and sleeps rather than waits in Postgres: a session waiting there holds a snapshot, and a migration that
- * creates an index concurrently would wait for it while it waits for the migration.
+ * Tries and sleeps instead of waiting in Postgres: a session that waits there holds a snapshot. A migration that creates an
+ * index concurrently would wait for that session, which waits for the migration.
  *
- * Also waits until nobody holds Prisma's lock (which the engine takes itself, and gives up on after ten seconds): it may
- * be another tool's, or of a killed process whose last script Postgres is still carrying out.
+ * Also waits until Prisma's lock is free. The engine takes it itself and gives up after ten seconds. Another tool may hold
+ * it, or a killed process whose last script Postgres still executes.
  */
 async function takeMigrationLock(lock: pg.Client, log: (line: string) => void): Promise<void> {
   for (const number of [MIGRATION_LOCK, PRISMA_LOCK]) {
@@ -204,8 +204,9 @@ function isOneTransaction(sql: string): boolean {
 }
 
 /**
- * Has a migration record its own end, in its own transaction. The engine records it afterwards, in another: stopped in
- * between, it would leave an applied migration that reads as begun. With this, what reads as begun was not kept.
+ * Adds the record of its end to a migration, in the migration's transaction. The engine records the end in a later
+ * transaction: a stop between the two would leave an applied migration recorded as begun. With this statement, a migration
+ * that is recorded as begun was rolled back.
  */
 function recordEnd(sql: string, { migrationDirectories }: MigrationList): string {
   const isMigration = migrationDirectories.some(({ migrationFile: { content } }) => content.value === sql);
@@ -214,7 +215,7 @@ function recordEnd(sql: string, { migrationDirectories }: MigrationList): string
 ;UPDATE "_prisma_migrations" SET "finished_at" = clock_timestamp() WHERE "finished_at" IS NULL AND "rolled_back_at" IS NULL;`;
 }
 
-/** Throws where a migration that reads as begun may have been kept. */
+/** Throws if a migration that is recorded as begun may have been applied. */
 function refuseUnknownEnd(database: DatabaseUrl, name: string, { migrationDirectories }: MigrationList): void {
   const sql = migrationDirectories.find(({ path }) => path === name)?.migrationFile.content.value ?? '';
   if (isOneTransaction(sql)) return;
@@ -233,7 +234,7 @@ async function explainEngineFailure(
 ): Promise<MigrationError> {
   const refusal = session.scriptRefusal();
   if (refusal !== undefined) {
-    // The server refused a script, so it kept nothing of it: a later start may simply try again.
+    // The server refused the script and rolled it back: a later start may try again.
     const failed = (await diagnose()).failedMigrationNames;
     for (const name of failed) await session.engine.markMigrationRolledBack({ migrationName: name });
     const what =
@@ -242,14 +243,14 @@ async function explainEngineFailure(
         : `Migration ${failed.join(', ')} failed on ${database.label} and nothing of it remains`;
     return new MigrationError('failed', `${what}: ${refusal}`);
   }
-  const said = error instanceof Error ? (error.message.split('\n')[0] ?? '') : String(error);
+  const reason = error instanceof Error ? (error.message.split('\n')[0] ?? '') : String(error);
   if (userFacingCode(error) === 'P3005') {
     return new MigrationError(
       'not_empty',
       `The database ${database.label} is not empty and was not made by this project: it needs a database of its own`,
     );
   }
-  return new MigrationError('interrupted', `Migrating ${database.label} was not possible: ${said}`);
+  return new MigrationError('interrupted', `Migrating ${database.label} was not possible: ${reason}`);
 }
 
 function userFacingCode(error: unknown): string | undefined {

@@ -1,5 +1,5 @@
-// Prisma's schema engine on one database: as WebAssembly, through an adapter mended where it would harm a migration.
-// What it is told to do is migrate.ts' affair.
+// Prisma's schema engine for one database: WebAssembly, with an adapter that is corrected where it would harm a migration.
+// migrate.ts decides what the engine does.
 
 import { readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
@@ -14,26 +14,26 @@ import type { SchemaEngine } from '@prisma/schema-engine-wasm/schema_engine_bg';
 import pg from 'pg';
 import { addSessionSettings, CONNECT_TIMEOUT_MS } from './database-url';
 
-/** A statement that waits for a table makes everyone who comes after it wait too. After this long it gives up, whole. */
+/** A statement that waits for a table lock blocks all later statements on the table. After this time the script fails. */
 const TABLE_LOCK_TIMEOUT_MS = 10_000;
 
 export interface SchemaEngineSession {
   readonly engine: SchemaEngine;
-  /** What the server said to the last script, when it refused it and is known to have kept nothing of it. */
+  /** The server's error about the last script, if the server refused the script and certainly rolled it back. */
   scriptRefusal(): string | undefined;
   close(): Promise<void>;
 }
 
 export interface SchemaEngineOptions {
-  /** Adds to a script before it is sent, in the same transaction. */
+  /** Adds statements to a script before it is sent, in the same transaction. */
   readonly completeScript?: (sql: string) => string;
-  /** The text of schema.prisma. Needed to compare, not to migrate. */
+  /** The text of schema.prisma. Needed for a comparison, not for a migration. */
   readonly datamodel?: string;
-  /** Mends the adapter further. Needed to compare: the engine then reads catalogs through it. */
+  /** Corrects the adapter further. Needed for a comparison, in which the engine reads catalogs through it. */
   readonly adapt?: (adapter: SqlDriverAdapter, pool: pg.Pool) => void;
 }
 
-/** Prisma's schema engine on one database. */
+/** Starts Prisma's schema engine for one database. */
 export async function openSchemaEngine(
   databaseUrl: string,
   options: SchemaEngineOptions,
@@ -48,7 +48,7 @@ export async function openSchemaEngine(
     application_name: 'durable-room migrate',
     connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
     keepAlive: true,
-    // One connection: the engine relies on session state, and takes an advisory lock of its own there.
+    // One connection: the engine relies on session state and takes its own advisory lock in the session.
     max: 1,
   });
   pool.on('error', () => undefined);
@@ -82,8 +82,8 @@ export async function openSchemaEngine(
 }
 
 /**
- * The adapter cuts a script at every semicolon, also inside a function's body, and commits piece by piece. Sent whole,
- * by the simple protocol, a script is one transaction, and a function is what was written.
+ * The adapter splits a script at every semicolon, also inside a function's body, and commits each part separately. As one
+ * message of the simple protocol, a script is one transaction and its functions stay intact.
  */
 function sendScriptsWhole(
   adapter: SqlDriverAdapter,
@@ -117,7 +117,7 @@ function adapted(
   };
 }
 
-/** Undefined where the script may have been kept: without a SQLSTATE, or when the connection was what ended. */
+/** The refusal of a script. Undefined if the script may be committed: without a SQLSTATE, or if the connection ended. */
 function knownRefusal(error: unknown): string | undefined {
   if (!isDriverAdapterError(error)) return undefined;
   const { originalCode: code, originalMessage: message } = error.cause;
@@ -127,7 +127,7 @@ function knownRefusal(error: unknown): string | undefined {
   return `${message ?? 'no message'} (${code})`;
 }
 
-/** The little that is used of it: Node's types leave WebAssembly to the DOM's. */
+/** The used part of WebAssembly: only the DOM's types declare it, and Node's do not. */
 declare const WebAssembly: {
   instantiate(
     bytes: Uint8Array,
@@ -139,14 +139,14 @@ type SchemaEngineModule = typeof import('@prisma/schema-engine-wasm/schema_engin
 let schemaEngineModule: Promise<SchemaEngineModule> | undefined;
 
 /**
- * The package's own entry imports its .wasm as a module, which Node 20 can't; so do what that entry does. Loaded when
- * first needed: 5 MB that a process which has nothing to migrate with should not hold. (Under jest the package must be
- * in reach of the transform: it is ESM, and jest's `require` on Node 20 is not.)
+ * Does the same as the package's own entry, which imports its .wasm as a module, and Node 20 cannot do that. Loaded on first
+ * use, because a process without a migration should not hold 5 MB. (Under jest the transform must include the package: it
+ * is ESM, and jest's `require` on Node 20 is not.)
  */
 function loadSchemaEngine(): Promise<SchemaEngineModule> {
   schemaEngineModule ??= (async () => {
     const glue = await import('@prisma/schema-engine-wasm/schema_engine_bg');
-    // Where a panic of the engine looks for someone to tell; without it, all that is left is a TypeError.
+    // The engine reports a panic to this registry. Without it, a panic is only a TypeError.
     Object.assign(globalThis, { PRISMA_WASM_PANIC_REGISTRY: { set_message: refuseToPanicSilently } });
     const gluePath = require.resolve('@prisma/schema-engine-wasm/schema_engine_bg');
     const wasm = readFileSync(join(dirname(gluePath), 'schema_engine_bg.wasm'));
@@ -161,7 +161,7 @@ function loadSchemaEngine(): Promise<SchemaEngineModule> {
   return schemaEngineModule;
 }
 
-/** The engine leaves the time limit of its lock running: a process that is done would stay for ten seconds more. */
+/** The engine does not stop the timer of its lock's time limit, which would keep a finished process alive for ten seconds. */
 function setUnheldTimeout(callback: () => void, delayMs: number): NodeJS.Timeout {
   return setTimeout(callback, delayMs).unref();
 }

@@ -4,8 +4,8 @@ import type { Client } from '@temporalio/client';
 import type { Logger } from 'pino';
 import type { KeyTestDeps } from '../activities/key-test';
 import type { Database } from '../prisma/store/db/database';
-import { KEY_TEST_HINT } from '../prisma/store/model-keys/key-tests';
-import { SIGNALS_HINT } from '../prisma/store/runs/signals';
+import { KEY_TEST_NOTIFICATION } from '../prisma/store/model-keys/key-tests';
+import { SIGNALS_NOTIFICATION } from '../prisma/store/runs/signals';
 import type { WorkerConfig } from './config';
 import { createDispatcherLoop, type DispatchPass } from './dispatcher';
 import { createFileLoop } from './file-loop';
@@ -92,9 +92,9 @@ export function createWorkerLoops(deps: WorkerLoopsDeps): WorkerLoops {
     byName,
     start: () => all.forEach((loop) => loop.start()),
     triggerFor: (notification) => {
-      if (notification === null || notification === KEY_TEST_HINT) byName.key_tests.trigger();
-      if (notification === null || notification === SIGNALS_HINT) byName.signals.trigger();
-      if (notification !== KEY_TEST_HINT && notification !== SIGNALS_HINT) byName.dispatcher.trigger();
+      if (notification === null || notification === KEY_TEST_NOTIFICATION) byName.key_tests.trigger();
+      if (notification === null || notification === SIGNALS_NOTIFICATION) byName.signals.trigger();
+      if (notification !== KEY_TEST_NOTIFICATION && notification !== SIGNALS_NOTIFICATION) byName.dispatcher.trigger();
     },
     stop: async () => {
       await Promise.all(all.map((loop) => loop.stop()));

@@ -5,7 +5,7 @@ import { WorkflowNotFoundError, type Client } from '@temporalio/client';
 import type { Logger } from 'pino';
 import { claimAsLost } from '../prisma/store/runs/claims';
 import { expireHeldActions } from '../prisma/store/runs/held-actions/decide';
-import { CARRY_OUT_SECONDS, PARKED_LOOK_SECONDS } from '../prisma/store/runs/held-actions/execute';
+import { EXECUTION_SECONDS, PARKED_CHECK_SECONDS } from '../prisma/store/runs/held-actions/execute';
 import { leaseOrphans, takeDueRuns, type DueRun } from '../prisma/store/runs/reconciliation';
 import { closeAsLost } from '../prisma/store/runs/fence';
 import { signalAgain } from '../prisma/store/runs/signals';
@@ -78,8 +78,8 @@ export async function reconcileOnce(deps: ReconcilerDeps): Promise<ReconcilePass
   const wakes = await takeUnclaimedWakes(deps.db, BATCH, deps.times.recheckSeconds);
   const runs = await takeDueRuns(deps.db, BATCH, {
     open: deps.times.recheckSeconds,
-    decided: CARRY_OUT_SECONDS,
-    parked: PARKED_LOOK_SECONDS,
+    decided: EXECUTION_SECONDS,
+    parked: PARKED_CHECK_SECONDS,
   });
   const results = await Promise.allSettled([
     ...wakes.map((wake) => reconcileWake(deps, wake)),

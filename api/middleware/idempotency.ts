@@ -4,7 +4,7 @@
 import { createHash } from 'node:crypto';
 import canonicalize from 'canonicalize';
 import type { Request } from 'express';
-import { keepAnswer, takeKey, type KeyedRequest } from '../../prisma/store/access/stored-answers';
+import { storeAnswer, lockIdempotencyKey, type KeyedRequest } from '../../prisma/store/access/stored-answers';
 import type { SqlTx } from '../../prisma/store/db/transaction';
 import { Problem } from '../problems';
 import type { Answer } from '../route';
@@ -53,7 +53,7 @@ export async function withIdempotencyKey(
   schema: z.ZodType,
   work: () => Promise<Answer>,
 ): Promise<Answer> {
-  const state = await takeKey(tx, request);
+  const state = await lockIdempotencyKey(tx, request);
   switch (state.kind) {
     case 'in_flight':
       throw new Problem('request_in_flight', 'a request with this Idempotency-Key is still running', {
@@ -67,7 +67,7 @@ export async function withIdempotencyKey(
     }
     case 'unused': {
       const { status, body } = await work();
-      await keepAnswer(tx, request, { status, body: withoutSecrets(schema, body), subjectId: subjectOf(body) });
+      await storeAnswer(tx, request, { status, body: withoutSecrets(schema, body), subjectId: subjectOf(body) });
       return { status, body };
     }
   }

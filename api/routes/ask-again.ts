@@ -3,7 +3,7 @@
 
 import type { Tx } from '../../prisma/store/db/transaction';
 import { RoomDraft, type AppendedEvent } from '../../prisma/store/rooms/room-draft';
-import { loadAsked, stageAskedAgain } from '../../prisma/store/runs/ask-again';
+import { loadOriginalRequest, stageRepeatedRequest } from '../../prisma/store/runs/ask-again';
 import { viewerOf, type CompanyCaller } from '../middleware/caller';
 import { admitPoster, requireRight } from '../middleware/room-access';
 import { created, writeRoute, type Answer, type Route } from '../route';
@@ -36,11 +36,11 @@ async function askAgain(
   caller: CompanyCaller,
   of: { readonly wake: string } | { readonly run: string },
 ): Promise<Answer> {
-  const asked = await loadAsked(tx, viewerOf(caller), of);
+  const asked = await loadOriginalRequest(tx, viewerOf(caller), of);
   const poster = await admitPoster(tx, asked.roomId, caller);
   requireRight(poster, asked.task === null ? 'reply' : 'task_send');
   const draft = new RoomDraft(asked.roomId);
-  const staged = await stageAskedAgain(tx, draft, poster.room, asked, poster);
+  const staged = await stageRepeatedRequest(tx, draft, poster.room, asked, poster);
   const [event] = (await draft.append(tx)) as [AppendedEvent];
   return {
     status: 201,

@@ -6,7 +6,7 @@ import { publicReason } from '../../prisma/store/eligibility/gates';
 import { deprecateMemory, stageMemory } from '../../prisma/store/rooms/memory';
 import { stageMessage, type CausedWake } from '../../prisma/store/rooms/messages';
 import { RoomDraft, type AppendedEvent } from '../../prisma/store/rooms/room-draft';
-import { judgeTask, lockTasks, respondToTask, stageTask } from '../../prisma/store/rooms/tasks';
+import { recordVerdict, lockTasks, respondToTask, stageTask } from '../../prisma/store/rooms/tasks';
 import type { StepKind } from '../../workflows/contract';
 import type { CompanyCaller } from '../middleware/caller';
 import { admitPoster, requireRight, type Poster } from '../middleware/room-access';
@@ -101,7 +101,7 @@ async function stageEvent(tx: SqlTx, draft: RoomDraft, poster: Poster, event: Ev
     case 'task_verdict': {
       const { task: taskId, verdict, note } = event;
       const judgement = { judge: author, taskId, verdict, note };
-      const staged = await judgeTask(tx, draft, room, judgement).catch(asInvalidInput('/task'));
+      const staged = await recordVerdict(tx, draft, room, judgement).catch(asInvalidInput('/task'));
       return { ...staged, subjectId: taskId, wakes: [] };
     }
     case 'memory': {

@@ -5,9 +5,9 @@ import { z } from 'zod';
 import type { Viewer } from '../../prisma/store/access/viewer';
 import { isId } from '../../prisma/store/db/ids';
 import type { Reader } from '../../prisma/store/db/transaction';
-import { listRoomEvents, readNews } from '../../prisma/store/rooms/events';
+import { listRoomEvents, readRoomEventsAfter } from '../../prisma/store/rooms/events';
 import { viewRoom } from '../../prisma/store/rooms/rooms';
-import { readHeldNews } from '../../prisma/store/runs/held-actions/feed';
+import { readHeldChangesAfter } from '../../prisma/store/runs/held-actions/feed';
 import { viewerOf } from '../middleware/caller';
 import type { StreamPage, StreamSource } from '../middleware/event-streams';
 import { ok, readRoute, type Route } from '../route';
@@ -88,7 +88,12 @@ function roomStream(viewer: Viewer, roomId: string, start: bigint): StreamSource
       after = isSeq(lastEventId) ? BigInt(lastEventId) : null;
     },
     async read(reader, keyId) {
-      const batch = await readNews(reader, { ...viewer, keyId, roomId }, new Map([[roomId, after ?? 0n]]), STREAM_PAGE);
+      const batch = await readRoomEventsAfter(
+        reader,
+        { ...viewer, keyId, roomId },
+        new Map([[roomId, after ?? 0n]]),
+        STREAM_PAGE,
+      );
       if (batch === null) return null;
       const newest = batch.newest.get(roomId) ?? 0n;
       // The room never had this position, so it is unknown which events the client lacks.
@@ -161,8 +166,8 @@ async function readCompanyEvents(
   pageSize: number,
 ): Promise<{ events: CompanyEvent[]; newest: FeedPosition } | null> {
   const rooms = new Map([...after].filter(([partition]) => partition !== HELD));
-  const batch = await readNews(reader, { ...viewer, roomId: null }, rooms, pageSize);
-  const held = batch && (await readHeldNews(reader, viewer, after.get(HELD) ?? 0n, pageSize));
+  const batch = await readRoomEventsAfter(reader, { ...viewer, roomId: null }, rooms, pageSize);
+  const held = batch && (await readHeldChangesAfter(reader, viewer, after.get(HELD) ?? 0n, pageSize));
   if (batch === null || held === null) return null;
   const events = batch.events.map(({ room, seq, resource }) => ({
     partition: room,

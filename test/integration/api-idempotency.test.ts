@@ -2,7 +2,7 @@
 
 import pg from 'pg';
 import { deleteOldAnswers } from '../../worker/stored-answer-cleaner';
-import { keepAnswer, takeKey } from '../../prisma/store/access/stored-answers';
+import { storeAnswer, lockIdempotencyKey } from '../../prisma/store/access/stored-answers';
 import {
   expectStatus,
   setUpRoom,
@@ -231,12 +231,12 @@ test('an answer is kept for 30 days, and then neither given nor kept', async () 
 test('an answer that the transaction rolls back is not kept', async () => {
   const request = { holderId: 'key_1', path: '/v1/x', key: newKey(), bodySha256: Buffer.alloc(32) };
   const rolledBack = api.db.sqlTransaction(async (tx) => {
-    expect(await takeKey(tx, request)).toEqual({ kind: 'unused' });
-    await keepAnswer(tx, request, { status: 201, body: { id: 'x' }, subjectId: 'x' });
+    expect(await lockIdempotencyKey(tx, request)).toEqual({ kind: 'unused' });
+    await storeAnswer(tx, request, { status: 201, body: { id: 'x' }, subjectId: 'x' });
     throw new Error('rolled back');
   });
   await expect(rolledBack).rejects.toThrow('rolled back');
-  expect(await api.db.sqlTransaction((tx) => takeKey(tx, request))).toEqual({ kind: 'unused' });
+  expect(await api.db.sqlTransaction((tx) => lockIdempotencyKey(tx, request))).toEqual({ kind: 'unused' });
 });
 
 async function waitFor(condition: () => Promise<boolean>): Promise<void> {

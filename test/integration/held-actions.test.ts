@@ -5,7 +5,7 @@ import { expireHeldActions } from '../../prisma/store/runs/held-actions/decide';
 import { newId } from '../../prisma/store/db/ids';
 import { deliverWakes } from '../../prisma/store/runs/wakes';
 import { closeAsLost, closeRun } from '../../prisma/store/runs/fence';
-import { judgeTask } from '../../prisma/store/rooms/tasks';
+import { recordVerdict } from '../../prisma/store/rooms/tasks';
 import { RoomDraft } from '../../prisma/store/rooms/room-draft';
 import { lockRoomForWrite } from '../../prisma/store/rooms/roster';
 import { HELD_ACTION_STATES, type HeldActionState } from '../../workflows/contract';
@@ -516,7 +516,7 @@ describe('an execution of a held step', () => {
         await world.db.transaction(async (tx) => {
           const room = await lockRoomForWrite(tx, world.roomId, world.host.id);
           const draft = new RoomDraft(world.roomId);
-          await judgeTask(tx, draft, room, { judge: world.host.person, taskId, verdict: 'accepted', note: null });
+          await recordVerdict(tx, draft, room, { judge: world.host.person, taskId, verdict: 'accepted', note: null });
           await draft.append(tx);
         });
       }

@@ -6,7 +6,7 @@ import { newId } from '../../prisma/store/db/ids';
 import { stageMemory } from '../../prisma/store/rooms/memory';
 import { hopOfAgentPost, stageMessage, type MessageToPost } from '../../prisma/store/rooms/messages';
 import { lockRoomForWrite, type RoomForWrite } from '../../prisma/store/rooms/roster';
-import { judgeTask, respondToTask, stageTask, type TaskToSend } from '../../prisma/store/rooms/tasks';
+import { recordVerdict, respondToTask, stageTask, type TaskToSend } from '../../prisma/store/rooms/tasks';
 import type { Tx } from '../../prisma/store/db/transaction';
 import { openRoom } from '../support/rooms';
 import { eventsOf, holdTransaction, untilWaiting } from '../support/store-runs';
@@ -57,7 +57,7 @@ const respond = (taskId: string, result: string, responder = scribe, hop = 1) =>
     respondToTask(tx, draft, room, { responder, taskId, state: 'done', result, hop, runId: null }),
   );
 const judge = (taskId: string, verdict: 'accepted' | 'rejected', by = world.host.person) =>
-  write(by, (tx, draft, room) => judgeTask(tx, draft, room, { judge: by, taskId, verdict, note: null }));
+  write(by, (tx, draft, room) => recordVerdict(tx, draft, room, { judge: by, taskId, verdict, note: null }));
 const wakesOf = async (messageId: string) =>
   (await world.db.wake.findMany({ where: { messageId }, orderBy: { agentId: 'asc' } })).map((wake) => wake.agentId);
 const addressedBy = async (messageId: string) =>

@@ -15,7 +15,7 @@ import { stageMessage } from '../../prisma/store/rooms/messages';
 import { claimRequest, endRequest, type RequestResult } from '../../prisma/store/runs/model-requests';
 import { lockRoomForWrite } from '../../prisma/store/rooms/roster';
 import { closeAsLost, closeRun, findEnding } from '../../prisma/store/runs/fence';
-import { judgeTask, respondToTask } from '../../prisma/store/rooms/tasks';
+import { recordVerdict, respondToTask } from '../../prisma/store/rooms/tasks';
 import type { Database } from '../../prisma/store/db/database';
 import type { Tx } from '../../prisma/store/db/transaction';
 import { deliverWakes } from '../../prisma/store/runs/wakes';
@@ -261,7 +261,7 @@ export class Player {
       case 'judge':
         await this.write(db, ground.companies[0]?.person as Author, async (tx, draft, room) => {
           const judge = ground.companies[0]?.person as Author;
-          await judgeTask(tx, draft, room, { judge, taskId: ground.taskId, verdict: 'accepted', note: null });
+          await recordVerdict(tx, draft, room, { judge, taskId: ground.taskId, verdict: 'accepted', note: null });
         });
         return;
     }

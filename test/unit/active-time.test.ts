@@ -1,9 +1,9 @@
-// The time limit of a run, less what it was parked, by a clock that is told what time it is.
+// The time limit of a run without its parked time, with a clock that the test sets.
 
 import fc from 'fast-check';
 import { startActiveTime } from '../../workflows/active-time';
 
-test('what is parked does not count, however often', () => {
+test('parked time does not count, however often the run parks', () => {
   let now = 1_000;
   const time = startActiveTime(300, () => now);
   now += 100;
@@ -36,7 +36,7 @@ test('a limit reached before parking stays reached', () => {
   expect(time.isOver()).toBe(true);
 });
 
-test('over any life, what counts is exactly the time outside of parking', () => {
+test('in every sequence of parking, exactly the unparked time counts', () => {
   const stretch = fc.record({ parked: fc.boolean(), ms: fc.nat(1_000) });
   fc.assert(
     fc.property(fc.array(stretch, { maxLength: 30 }), fc.integer({ min: 1, max: 5_000 }), (stretches, limitMs) => {

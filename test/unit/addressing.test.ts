@@ -1,4 +1,4 @@
-// What a message's text addresses and what agents and rooms may be called. The wakes themselves are tested elsewhere.
+// The agents that a message's text addresses, and the valid names of agents and rooms. Wakes are tested elsewhere.
 
 import { setFlagsFromString } from 'node:v8';
 import {
@@ -11,12 +11,12 @@ import {
   type Addressee,
 } from '../../workflows/policy/mentions';
 
-// V8 stops optimising expressions in a process that has compiled very many. What takes time in proportion to a text must do
-// so there too: the worst is what is tested.
+// V8 stops optimising regular expressions in a process that has compiled very many of them. The time must be proportional to
+// the text there too, so the tests run in that worst state.
 setFlagsFromString('--no-regexp-optimization');
 afterAll(() => setFlagsFromString('--regexp-optimization'));
 
-/** Agents whose id is their slug, so that an expectation reads like the text. */
+/** Agents whose id is their slug, so that expectations are easy to read. */
 function agents(...slugs: (string | [slug: string, name: string])[]): Addressee[] {
   return slugs.map((entry) => {
     const [slug, name] = typeof entry === 'string' ? [entry, entry] : entry;
@@ -30,7 +30,7 @@ function addressed(text: string, roster: readonly Addressee[]): string {
 
 const SCRIBE = agents('scribe');
 
-describe('what stands before the sign', () => {
+describe('the character before the sign', () => {
   test.each([
     ['an e-mail address', 'write to jo@scribe.example', ''],
     ['an e-mail address with dots and hyphens', 'jo.x-y@scribe', ''],
@@ -57,30 +57,30 @@ describe('what stands before the sign', () => {
   ])('%s', (_shows, text, expected) => expect(addressed(text, SCRIBE)).toBe(expected));
 });
 
-describe('what stands after the name', () => {
+describe('the character after the name', () => {
   const roster = agents('sam', 'sammy');
   test.each([
-    ['the longer name is its own', '@sammy hi', 'sammy'],
+    ['a longer name is a different name', '@sammy hi', 'sammy'],
     ['a comma ends it', '@sam, hi', 'sam'],
     ['case is ignored', '@SAM', 'sam'],
-    ['a longer word is nobody', '@sammys', ''],
-    ['a digit goes on', '@sam2', ''],
-    ['an underscore goes on', '@sam_2', ''],
-    ['a hyphen and a letter go on', '@sam-east', ''],
-    ['a hyphen and a letter of another script go on', '@sam-物', ''],
+    ['a longer word is no agent', '@sammys', ''],
+    ['a digit continues it', '@sam2', ''],
+    ['an underscore continues it', '@sam_2', ''],
+    ['a hyphen and a letter continue it', '@sam-east', ''],
+    ['a hyphen and a letter of another script continue it', '@sam-物', ''],
     ['a hyphen alone ends it', '@sam - hi, @sammy-', 'sam sammy'],
-    ['a combining mark goes on', '@sam\u0331', ''],
+    ['a combining mark continues it', '@sam\u0331', ''],
     ['another script ends it', '@samさん', 'sam'],
     ['a full stop ends it', '@sam.', 'sam'],
     ['an apostrophe ends it', "@sam's turn", 'sam'],
     ['a bracket, a colon, a question mark', '(@sam) @sammy: ok?', 'sam sammy'],
     ['an emoji ends it', '@sam🎉', 'sam'],
-    ['a second sign ends it, and a letter stands before that', '@sam@sammy', 'sam'],
-    ['a sign alone is nobody', '@ sam @', ''],
+    ['a second sign ends it, and a letter precedes the second sign', '@sam@sammy', 'sam'],
+    ['a sign alone is no agent', '@ sam @', ''],
   ])('%s', (_shows, text, expected) => expect(addressed(text, roster)).toBe(expected));
 });
 
-describe('code never wakes', () => {
+describe('a mention in code wakes no agent', () => {
   test.each([
     ['backtick fence', '```\n@scribe\n```', ''],
     ['tilde fence', '~~~ log\n@scribe\n~~~', ''],
@@ -101,13 +101,13 @@ describe('code never wakes', () => {
   ])('%s', (_shows, text, expected) => expect(addressed(text, SCRIBE)).toBe(expected));
 });
 
-describe('quoted lines never wake', () => {
+describe('a mention in a quoted line wakes no agent', () => {
   test.each([
-    ['a quote', '> @scribe said so', ''],
+    ['a quote', '> @scribe agreed', ''],
     ['a quote inside a quote', '> > @scribe\n> @scribe', ''],
     ['a quote in a list', '- > @scribe', ''],
     ['a list in a quote', '> - @scribe', ''],
-    ['a quote right under text', 'you said\n> @scribe', ''],
+    ['a quote right under text', 'you wrote\n> @scribe', ''],
     ['the answer under a quote, with a blank line', '> ask the scribe\n\n@scribe?', 'scribe'],
     ['the answer right under a quote', '> ask the scribe\n@scribe?', 'scribe'],
     ['the answer right under a quote in a list', '- > ask\n  @scribe?', 'scribe'],
@@ -160,21 +160,21 @@ describe('names', () => {
     ['a name with more space than stored', '@Night \u00A0 Scribe', 'night'],
     ['a name inside emphasis', '**@Night Scribe**', 'night'],
     ['longest first', '@Sam Smith', 'smith'],
-    ['the shorter one when the longer goes on', '@Sam Smithson', 'sam'],
+    ['the shorter one when the longer continues', '@Sam Smithson', 'sam'],
     ['the shorter one when the longer stops early', '@Sam Smi', 'sam'],
-    ['nobody for the second half', '@Scribe', ''],
-    ['slug and name of one agent are one', '@sam @Samuel', 'sam'],
+    ['no agent for the second half', '@Scribe', ''],
+    ['the slug and the name of one agent are one mention', '@sam @Samuel', 'sam'],
     ['longest first in a script without spaces', '@物語の人', '物語'],
     ['a slug in a script without spaces', '@物語を読んで', '物語'],
     ['order of appearance', '@night then @Sam Smith then @sam then @night', 'night smith sam'],
     ['not across paragraphs', '@Night\n\nScribe', 'night'],
   ])('%s', (_shows, text, expected) => expect(addressed(text, roster)).toBe(expected));
 
-  test('three mentions are one', () => {
+  test('three mentions of an agent count as one', () => {
     expect(findMentions('@scribe @scribe\n\n- @Scribe', SCRIBE)).toEqual({ agentIds: ['scribe'] });
   });
 
-  test('nobody on the roster, nothing in the text', () => {
+  test('an empty roster or an empty text has no mention', () => {
     expect(findMentions('@scribe', [])).toEqual({ agentIds: [] });
     expect(findMentions('', SCRIBE)).toEqual({ agentIds: [] });
   });
@@ -207,7 +207,7 @@ describe('hostile text', () => {
     return { agentId: slug, slug, name: `${'a '.repeat(36)}${i}` };
   });
 
-  /** Characters looked at while parsing and matching: markdown-it and the name tree read text by `charCodeAt` alone. */
+  /** Characters read while parsing and matching: markdown-it and the name tree read text only by `charCodeAt`. */
   function countReads(text: string): number {
     const original = Object.getOwnPropertyDescriptor(String.prototype, 'charCodeAt')!;
     const charCodeAt = original.value as (this: string, at: number) => number;
@@ -270,16 +270,16 @@ describe('hostile text', () => {
     '\uD800',
     '\0',
   ])('%j over and over is read in proportion to its length', (piece) => {
-    // What isn't read at all would pass unseen: the sign at the end makes sure that parsing starts.
+    // An unread text would pass the test: the sign at the end makes parsing start.
     const text = `${piece.repeat(LENGTH / piece.length).slice(0, LENGTH - 2)} @`;
     const reads = countReads(text);
     expect(reads).toBeGreaterThan(0);
-    // The worst, nested brackets, takes 222 a character, bounded by how deep markdown-it nests. Reading the text again
-    // for every piece would take thousands.
+    // The worst text, nested brackets, takes 222 reads per character, bounded by markdown-it's nesting limit. A reader that
+    // reads the text again for every piece takes thousands.
     expect(reads).toBeLessThan(500 * LENGTH);
   });
 
-  test('the roster costs what its names are long, not that times the signs', () => {
+  test('the cost of the roster depends on the length of its names, not on the number of signs', () => {
     const text = `@${'a'.repeat(59)} `.repeat(500);
     expect(countReads(text)).toBeLessThan(20 * text.length + 2 * 200 * 80);
   });
@@ -297,8 +297,8 @@ describe('one key on a roster', () => {
     ['a trailing space and a capital', 'scribe', 'Scribe '],
     ['composed and decomposed', 'René'.normalize('NFC'), 'rené'.normalize('NFD')],
     ['a Greek omicron', 'tomorrow', 't\u03BFmorrow'],
-    ['a Greek capital that passes for another letter than its small form', 'Night', '\u039Dight'],
-    ['a small Greek letter that passes for another than its capital', 'vova', '\u03BDova'],
+    ['a Greek capital that resembles another letter than its small form does', 'Night', '\u039Dight'],
+    ['a small Greek letter that resembles another letter than its capital does', 'vova', '\u03BDova'],
     ['a whole word in Cyrillic', 'caxap', 'сахар'],
     ['Cyrillic capitals', 'BETA', 'ВЕТА'],
     ['an accent on a look-alike', 'café', 'caf\u0435\u0301'],
@@ -382,7 +382,7 @@ describe('slugs', () => {
     ['half a surrogate pair', 'a\uD800'],
   ])('%s is none', (_shows, slug) => expect(isValidSlug(slug)).toBe(false));
 
-  test('the length counts characters, not their halves', () => {
+  test('the length counts characters, not UTF-16 code units', () => {
     expect(SLUG_PATTERN.test('𠮷'.repeat(64))).toBe(true);
     expect(SLUG_PATTERN.test('𠮷'.repeat(65))).toBe(false);
   });

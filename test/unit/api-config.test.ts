@@ -6,7 +6,7 @@ const NEEDED = {
   MASTER_KEYS: `k1:${randomBytes(32).toString('base64')}`,
 };
 
-test('has a default for all but the database and the master keys', () => {
+test('every variable except the database and the master keys has a default', () => {
   const config = readApiConfig(NEEDED);
   expect(config).toMatchObject({
     host: '127.0.0.1',
@@ -26,7 +26,7 @@ test('has a default for all but the database and the master keys', () => {
   expect(config.statementTimeoutMs).toBeLessThan(config.transactionTimeoutMs);
 });
 
-test('reads what is set, and takes set to nothing as not set', () => {
+test('set variables are read, and an empty variable counts as not set', () => {
   const config = readApiConfig({
     ...NEEDED,
     API_PORT: '0',
@@ -67,12 +67,12 @@ test.each([
   ['MODEL_ALLOWED_HOSTS', 'canary'],
   ['MODEL_ALLOWED_HOSTS', 'http://canary:80'],
   ['LOG_LEVEL', 'canary'],
-])('names a wrong %s and what is expected, and not %j', (name, value) => {
+])('the error for a wrong %s names the variable and the expected value, but not %j', (name, value) => {
   const read = () => readApiConfig({ ...NEEDED, [name]: value });
   expect(read).toThrow(new RegExp(`^The API's configuration is not usable:\n  ${name}: expected \\S`));
   expect(read).not.toThrow(/canary|Y2Fu/);
 });
 
-test('names everything that is wrong at once', () => {
+test('one error names all wrong variables', () => {
   expect(() => readApiConfig({ API_PORT: 'x' })).toThrow(/DATABASE_URL[\s\S]*API_PORT[\s\S]*MASTER_KEYS/);
 });

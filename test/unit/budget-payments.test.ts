@@ -1,4 +1,4 @@
-// Which wakes of one pass their budgets pay for.
+// The wakes of one pass that fit into their budgets.
 
 import fc from 'fast-check';
 import { findOverBudget } from '../../prisma/store/eligibility/budgets';
@@ -21,13 +21,13 @@ const over = (
 ): string[] => [...findOverBudget(wakes, allowances, { counted: new Map(Object.entries(counted)) })];
 
 test.each<[string, string[], string[]]>([
-  ['without a budget nothing is over', over([wake('a'), wake('b')], { agent_1: 10n ** 15n }), []],
+  ['without a budget every wake fits', over([wake('a'), wake('b')], { agent_1: 10n ** 15n }), []],
   ['exactly the budget fits', over([wake('a', { agentTokensPerDay: 30n })], { agent_1: 20n }), []],
-  ['one token more does not', over([wake('a', { agentTokensPerDay: 30n })], { agent_1: 21n }), ['a']],
-  ['a budget of 0 stops all', over([wake('a', { agentTokensPerDay: 0n })]), ['a']],
-  ['a company’s counts too', over([wake('a', { agentTokensPerDay: 99n, companyTokensPerDay: 9n })]), ['a']],
+  ['one token more does not fit', over([wake('a', { agentTokensPerDay: 30n })], { agent_1: 21n }), ['a']],
+  ['a budget of 0 stops all wakes', over([wake('a', { agentTokensPerDay: 0n })]), ['a']],
+  ['a company’s budget counts too', over([wake('a', { agentTokensPerDay: 99n, companyTokensPerDay: 9n })]), ['a']],
   [
-    'the oldest is served first, and one that fits behind one that does not',
+    'the oldest wake comes first, and a wake that fits may pass one that does not',
     over([
       wake('a', { agentTokensPerDay: 25n }),
       wake('b', { agentTokensPerDay: 25n, tokensPerRun: 20 }),
@@ -37,7 +37,7 @@ test.each<[string, string[], string[]]>([
     ['b', 'd'],
   ],
   [
-    'what the allowance does not pay for takes nothing',
+    'a wake without an allowance takes nothing from the budget',
     over(
       [
         wake('a', { agentTokensPerDay: 10n, roomId: 'room_2' }),
@@ -56,7 +56,7 @@ test.each<[string, string[], string[]]>([
   expect(found).toEqual(expected);
 });
 
-test('whatever is asked for, those within never sum to more than is left, and each that is over would', () => {
+test('for any wakes, those within the budget fit together, and each of the others would exceed it', () => {
   const wakes = fc.array(
     fc.record({
       agent: fc.nat(2),
@@ -87,7 +87,7 @@ test('whatever is asked for, those within never sum to more than is left, and ea
         const left = new Map(allowances.map((n, room) => [`room_${room}`, n]));
         const counted = { co_1: BigInt(used), agent_0: BigInt(used) };
         const found = new Set(over(all, counted, left));
-        // By hand, one after the other.
+        // The expectation, computed for one wake after the other.
         const sums = new Map<string, bigint>(Object.entries(counted));
         for (const each of all) {
           if ((left.get(each.roomId) ?? 0) < 1) {

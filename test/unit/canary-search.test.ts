@@ -1,4 +1,4 @@
-// The search for leaked secrets finds what is there, in every form and in every kind of place.
+// The search for leaked secrets finds a secret in every form and in every kind of value.
 
 import { findSecrets, formsOf, textsOf } from '../support/canary-search';
 
@@ -18,9 +18,9 @@ describe.each([PLAIN, SPECIAL])('%s', (secret) => {
     }
   });
 
-  test('is found where JSON, base64 and JSON lie around it', () => {
+  test('is found inside JSON inside base64 inside JSON', () => {
     const deep = JSON.stringify({ data: Buffer.from(JSON.stringify({ key: secret })).toString('base64') });
-    // What is escaped inside base64 is another text; the parts without an escape are not.
+    // An escaped secret in base64 is a different text; its parts without an escape are the same.
     expect(findSecrets({ deep: Buffer.from(JSON.parse(deep).data as string, 'base64') }, [secret])).not.toEqual([]);
   });
 
@@ -39,7 +39,7 @@ describe.each([PLAIN, SPECIAL])('%s', (secret) => {
   });
 });
 
-test('nothing is found where nothing is, and a ring has an end', () => {
+test('nothing is found in a value without the secret, and the search of a cyclic value ends', () => {
   const ring: Record<string, unknown> = { text: 'sk-other' };
   ring['self'] = ring;
   expect([...textsOf(ring)]).toEqual(['text', 'sk-other', 'self']);

@@ -40,7 +40,7 @@ const routes = new Set(
 
 const cases = documents.map((document) => [document.path, document] as const);
 
-/** What the document names and the repository lacks. */
+/** The names in the document that the repository lacks. */
 function missing(named: Iterable<string>, exists: (name: string) => boolean): string[] {
   return [...new Set(named)].filter((name) => !exists(name)).sort();
 }
@@ -218,8 +218,8 @@ test('every variable in .env.example is one that the code reads', () => {
   expect(missing(named, (name) => grepFor(name, 'api', 'worker', 'prisma'))).toEqual([]);
 });
 
-describe('what this test would find', () => {
-  test('a path, a heading and a variable that do not exist', () => {
+describe('the checks of this file', () => {
+  test('find a path, a heading and a variable that do not exist', () => {
     expect(projectPathOf('worker/no-such-file.ts', roots)).toBe('worker/no-such-file.ts');
     expect(paths.has('worker/no-such-file.ts')).toBe(false);
     expect(headingAnchors('# One\n\n## The `two` things\n').has('the-two-things')).toBe(true);
@@ -228,7 +228,7 @@ describe('what this test would find', () => {
     expect(isVariable('NO_SUCH_VARIABLE'.replace('NO', 'REALLY_NO'))).toBe(false);
   });
 
-  test('routes, placeholders and build outputs are no paths', () => {
+  test('do not take routes, placeholders and build outputs for paths', () => {
     for (const span of ['/v1/rooms', 'rooms/{room}/events', 'wake/{agent}/{message}', 'npm run build', 'path/to/x.ts'])
       expect(projectPathOf(span, roots)).toBeNull();
     for (const folder of BUILD_OUTPUTS) expect(projectPathOf(`${folder}/x`, roots)).toBeNull();

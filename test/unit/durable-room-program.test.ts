@@ -1,4 +1,4 @@
-// The program `durable-room`: help, version, usage errors. What each command does is tested with that command.
+// The program `durable-room`: help, version and usage errors. Each command has its own tests.
 
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';

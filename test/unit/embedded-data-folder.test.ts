@@ -18,11 +18,11 @@ const owning = (path: string): string =>
   `await load('data-folder').openDataFolder(${JSON.stringify(path)}); return process.pid;`;
 
 describe('the data folder', () => {
-  it('is made closed to others, and opens again after its release', async () => {
+  it('is created without access for other users, and can be opened again after its release', async () => {
     const path = join(dir, 'a', 'data');
     const folder = await openDataFolder(path);
     expect(folder.path).toBe(path);
-    // Root's folder lets PostgreSQL's user pass through; nobody may list it.
+    // PostgreSQL's user may pass through root's folder, but no other user may list it.
     expect((await stat(path)).mode & 0o066).toBe(0);
     await folder.release();
     await folder.release();
@@ -30,13 +30,13 @@ describe('the data folder', () => {
     expect(await readdir(join(path, 'lock'))).toEqual([]);
   });
 
-  it('is refused while this process has it', async () => {
+  it('is refused while this process holds it', async () => {
     const folder = await openDataFolder(join(dir, 'data'));
     await expect(openDataFolder(join(dir, 'data'))).rejects.toThrow(/in use by this process/);
     await folder.release();
   });
 
-  it('is refused while another process has it, and free again once that one was killed with SIGKILL', async () => {
+  it('is refused while another process holds it, and is free after a SIGKILL of that process', async () => {
     const path = join(dir, 'data');
     const owner = await startOwner(owning(path));
     await expect(openDataFolder(path)).rejects.toThrow(new RegExp(`in use by process ${owner.pid}\\b`));
@@ -47,7 +47,7 @@ describe('the data folder', () => {
     await folder.release();
   });
 
-  it('goes to at most one of many that come at once', async () => {
+  it('is given to at most one of many simultaneous callers', async () => {
     const path = join(dir, 'data');
     for (let round = 0; round < 5; round += 1) {
       const results = await Promise.allSettled(Array.from({ length: 6 }, () => openDataFolder(path)));
@@ -57,7 +57,7 @@ describe('the data folder', () => {
     }
   });
 
-  it('does not take a later process with the same pid for the holder', async () => {
+  it('does not treat a later process with the same pid as the holder', async () => {
     const path = join(dir, 'data');
     await (await openDataFolder(path)).release();
     const me = await identifyProcess(process.pid);
@@ -71,7 +71,7 @@ describe('the data folder', () => {
     await (await openDataFolder(path)).release();
   });
 
-  it('believes a holder on another machine for as long as it touches its entry', async () => {
+  it('accepts a holder on another machine for as long as that holder touches its entry', async () => {
     const path = join(dir, 'data');
     await (await openDataFolder(path)).release();
     const entry = join(path, 'lock', 'other.json');
@@ -92,11 +92,11 @@ describe('the data folder', () => {
     await expect(openDataFolder(path)).rejects.toThrow(
       new RegExp(`layout version ${version}, made by ${relation} release.*reads version 1`),
     );
-    // And it was not left locked.
+    // The refused call left no lock.
     expect(await readdir(join(path, 'lock'))).toEqual([]);
   });
 
-  it('with an unreadable layout, or with the files of somebody else, is refused', async () => {
+  it('is refused with an unreadable layout or with foreign files', async () => {
     await (await openDataFolder(join(dir, 'data'))).release();
     await writeFile(join(dir, 'data', 'layout.json'), '{}');
     await expect(openDataFolder(join(dir, 'data'))).rejects.toThrow(/can't be read as the layout/);
@@ -108,7 +108,7 @@ describe('the data folder', () => {
     await expect(openDataFolder(join(dir, 'home', 'thesis.txt', 'x'))).rejects.toThrow(/can't be used/);
   });
 
-  it('keeps a secret, closed to others', async () => {
+  it('stores a secret without access for other users', async () => {
     const folder = await openDataFolder(join(dir, 'data'));
     const made = await Promise.all([folder.secret('key', () => 'one'), folder.secret('key', () => 'two')]);
     expect(made[0]).toBe(made[1]);

@@ -64,7 +64,7 @@ describe('the services around the project', () => {
     ]);
   });
 
-  it('uses what is configured, and starts nothing for it', async () => {
+  it('uses a configured server and starts no local one for it', async () => {
     const { events, options } = world();
     const both = await startServices({
       ...options,
@@ -80,7 +80,7 @@ describe('the services around the project', () => {
     await both.stop();
     expect(events).toEqual([]);
 
-    // Set to nothing is not configured.
+    // An empty variable counts as not configured.
     const one = await startServices({ ...options, databaseUrl: 'postgresql://theirs', temporalAddress: '' });
     await one.stop();
     expect(events).toEqual(['temporal in /data/temporal by temporal', 'stop temporal']);
@@ -89,7 +89,7 @@ describe('the services around the project', () => {
     );
   });
 
-  it('stops the one that came up when the other fails, and gives up a download', async () => {
+  it('stops the started service when the other fails, and cancels a download', async () => {
     const { events, options } = world();
     const failing = startServices({
       ...options,
@@ -122,7 +122,7 @@ describe('the services around the project', () => {
     expect(givenUp).toBe(true);
   });
 
-  it('says what it waits for each time a second passes', async () => {
+  it('logs every second what it waits for', async () => {
     const lines: string[] = [];
     await withProgress(
       (line) => lines.push(line),

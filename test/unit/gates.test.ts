@@ -1,4 +1,4 @@
-// The gates of a wake: which facts shut which gate, which gate gives the reason, and what other companies see of a
+// The gates of a wake: which facts close which gate, which gate gives the reason, and what other companies see of a
 // reason. test/integration/gates.test.ts compares the gates with their SQL.
 
 import {
@@ -24,7 +24,7 @@ const OPEN: GateFacts = {
   hopLimit: 8,
 };
 
-/** Every way to shut a gate, in the order of precedence. */
+/** Every fact that closes a gate, in the order of precedence. */
 const GATES: readonly (readonly [Partial<GateFacts>, SuppressedReason])[] = [
   [{ roomClosed: true }, 'room_closed'],
   [{ isMember: false }, 'not_a_member'],
@@ -44,11 +44,11 @@ test('a wake passes at the hop limit with one run of the allowance left', () => 
   expect(revocationReason(OPEN)).toBeNull();
 });
 
-test.each(GATES)('%j shuts the gate: %s', (facts, reason) => {
+test.each(GATES)('%j closes the gate: %s', (facts, reason) => {
   expect(suppressionReason({ ...OPEN, ...facts })).toBe(reason);
 });
 
-test('of all gates that are shut at once, the first one in order gives the reason', () => {
+test('if several gates are closed, the first one in order gives the reason', () => {
   for (let shut = 1; shut < 2 ** GATES.length; shut += 1) {
     const gates = GATES.filter((_, index) => (shut & (2 ** index)) !== 0);
     const facts = Object.assign({}, OPEN, ...gates.map(([change]) => change)) as GateFacts;
@@ -65,7 +65,7 @@ test('delivery leaves the allowance and budgets to its locks, and a claim also l
   }
 });
 
-test('other companies see `unavailable` for reasons that a company keeps to itself', () => {
+test('other companies see `unavailable` for the private reasons of a company', () => {
   expect(Object.fromEntries(SUPPRESSED_REASONS.map((reason) => [reason, publicReason(reason)]))).toEqual({
     paused: 'unavailable',
     key_rejected: 'unavailable',

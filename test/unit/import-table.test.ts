@@ -63,7 +63,7 @@ function lintProbes(probes: ReadonlyMap<string, string>): Set<string> {
     try {
       output = execFileSync(oxlint, ['-f', 'json', '.'], { cwd: folder, encoding: 'utf8', stdio: 'pipe' });
     } catch (error) {
-      // Exit code 1: it found something.
+      // Exit code 1: lint found a violation.
       output = String((error as { stdout?: unknown }).stdout);
     }
     const { diagnostics } = JSON.parse(output) as { diagnostics: { code: string; filename: string }[] };
@@ -75,7 +75,7 @@ function lintProbes(probes: ReadonlyMap<string, string>): Set<string> {
   }
 }
 
-test('each cell of the import table is what lint enforces', () => {
+test('lint enforces each cell of the import table', () => {
   const table = readTable();
   expect(table).toHaveLength(Object.keys(ROWS).length * Object.keys(COLUMNS).length);
   const probes = new Map<string, string>();

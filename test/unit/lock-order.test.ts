@@ -9,7 +9,7 @@ const CLAUSE = /FOR (NO KEY UPDATE|UPDATE|SHARE|KEY SHARE)\b(?!.*SKIP LOCKED)/;
 
 const transaction = () => ({ locks: checkedLocks() });
 
-test('a lock before one that is taken is refused, and both are named', () => {
+test('a lock that comes before a held lock is refused, and the error names both', () => {
   const tx = transaction();
   declareLock(tx, 'run');
   expect(() => forShare(tx, 'membership')).toThrow('the lock "membership" is taken after "run"');
@@ -29,7 +29,7 @@ test('the locks of one statement are checked in their order', () => {
   expect(forNoKeyUpdate(transaction(), 'run').sql).toBe('FOR NO KEY UPDATE');
 });
 
-test('no statement of the store writes a lock clause of its own, unless it skips locked rows', () => {
+test('no statement of the store writes its own lock clause, unless it skips locked rows', () => {
   const undeclared = readdirSync(STORE, { recursive: true, encoding: 'utf8' })
     .filter((name) => name.endsWith('.ts') && name !== join('db', 'lock-order.ts'))
     .flatMap((name) =>

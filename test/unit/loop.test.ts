@@ -5,7 +5,7 @@ import { createLoopPasses } from '../support/loop-passes';
 
 const HOUR_MS = 3_600_000;
 
-/** A loop whose passes a test ends by hand. */
+/** A loop whose passes end when the test ends them. */
 function manualLoop(intervalMs = HOUR_MS) {
   const passes: { end(more: boolean): void; fail(error: Error): void }[] = [];
   const reports: PassReport[] = [];
@@ -21,7 +21,7 @@ function manualLoop(intervalMs = HOUR_MS) {
 
 const settle = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
-test('a pass that has more to do is followed by another at once, any other by the interval or a trigger', async () => {
+test('a pass with more work is followed by another at once, any other pass by the interval or a trigger', async () => {
   const { loop, passes } = manualLoop();
   loop.start();
   loop.start();
@@ -44,7 +44,7 @@ test('a pass that has more to do is followed by another at once, any other by th
   await loop.stop();
 });
 
-test('stop resolves when the current pass is over, and no other pass begins', async () => {
+test('stop resolves when the current pass ends, and no other pass begins', async () => {
   const { loop, passes } = manualLoop();
   loop.start();
   let stopped = false;

@@ -1,4 +1,4 @@
-// Which addresses are ours and which are the public internet, in every way of writing them.
+// Which addresses are internal and which are on the public internet, in every notation.
 
 import fc from 'fast-check';
 import { isAllowedHost, isPublicAddress, refuseOwnerAddress } from '../../workflows/policy/model-address';
@@ -94,7 +94,7 @@ describe('an address', () => {
     expect(isPublicAddress(text)).toBe(false);
   });
 
-  test('of IPv6 that carries any IPv4 address inside is not public, however it is carried', () => {
+  test('of IPv6 with an embedded IPv4 address is not public, in any of the embeddings', () => {
     const octet = fc.integer({ min: 0, max: 255 });
     fc.assert(
       fc.property(fc.tuple(octet, octet, octet, octet), ([a, b, c, d]) => {
@@ -118,7 +118,7 @@ describe('an address', () => {
   });
 });
 
-/** What the door and the call say of an address as its owner typed it. */
+/** The result of the API and the result of the call for an address as its owner typed it. */
 function judged(typed: string, allowed: readonly string[] = []): string | null {
   const normalized = normalizeBaseUrl(typed, 'openai_compatible');
   return normalized.ok ? refuseOwnerAddress(normalized.url, allowed) : normalized.reason;
@@ -207,12 +207,12 @@ describe("an owner's base URL", () => {
     'internal.example.com',
     ...OUTSIDE_V4,
     ...OUTSIDE_V6.map((address) => `[${address}]`),
-  ])('https://%s is taken', (host) => {
+  ])('https://%s is accepted', (host) => {
     expect(judged(`https://${host}/v1`)).toBeNull();
   });
 });
 
-describe('a host that the operator vouches for', () => {
+describe('a host that the operator allows', () => {
   const allowed = ['127.0.0.1:11434', 'models.internal:443', '[::1]:8000', 'Ollama.Local:80'];
 
   test.each([
@@ -224,7 +224,7 @@ describe('a host that the operator vouches for', () => {
     'https://MODELS.internal:443/v1',
     'http://[::1]:8000/v1',
     'http://ollama.local/v1',
-  ])('is taken, also over http: %s', (url) => {
+  ])('is accepted, also over http: %s', (url) => {
     expect(judged(url, allowed)).toBeNull();
   });
 
@@ -237,7 +237,7 @@ describe('a host that the operator vouches for', () => {
     'https://a.models.internal/v1',
     'https://ollama.local/v1',
     'http://[::1]:8001/v1',
-  ])('vouches for no other port, and no other host: %s', (url) => {
+  ])('allows no other port and no other host: %s', (url) => {
     expect(judged(url, allowed)).toEqual(expect.any(String));
     expect(isAllowedHost(url, allowed)).toBe(false);
   });

@@ -91,7 +91,7 @@ describe('a structured code beside the status', () => {
     expect(judged(400, { param: 'messages', codes: ['invalid_request_error'] })).toBe('refused malformed_request');
   });
 
-  test("a router's word that a prompt was flagged does not blame the key", () => {
+  test('a 403 about a flagged prompt from a router is not a rejected key', () => {
     expect(judged(403, { flagged: true })).toBe('refused model_declined');
   });
 });
@@ -111,9 +111,9 @@ describe('words in the message decide nothing', () => {
     ['prompt is too long: 210000 tokens > 200000 maximum', 'context_too_long'],
     ['input length and `max_tokens` exceed context limit: 190000 + 20000 > 200000', 'context_too_long'],
     ['model: claude-0 is not a valid model', 'unknown_model'],
-  ])('except where a sentence begins with the only clue, with its status and type: %s', (message, code) => {
+  ])('unless a known sentence is the only evidence, with its status and type: %s', (message, code) => {
     expect(judged(400, { message, codes: ['invalid_request_error'] })).toBe(`refused ${code}`);
-    expect(judged(400, { message: `it said: ${message}`, codes: ['invalid_request_error'] })).toBe(
+    expect(judged(400, { message: `the error is: ${message}`, codes: ['invalid_request_error'] })).toBe(
       'refused malformed_request',
     );
     expect(judged(400, { message, codes: [] })).toBe('refused malformed_request');
@@ -197,6 +197,6 @@ test.each([
   [null, 'truncated'],
   ['max_output_tokens', 'truncated'],
   ['content_filter', 'declined'],
-])('what the server calls incomplete is not whole, for whatever reason: %s', (reason, expected) => {
+])('an answer that the server marks as incomplete is not complete, for any reason: %s', (reason, expected) => {
   expect(classifyFinish(reason, true)).toBe(expected);
 });

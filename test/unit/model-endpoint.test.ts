@@ -52,10 +52,13 @@ describe('a base URL', () => {
     ['openai_compatible', 'https://m.example/v1/responses', 'openai'],
     ['openai', 'https://m.example/v1/chat/completions', 'openai_compatible'],
     ['anthropic', 'https://m.example/v1/chat/completions', 'openai_compatible'],
-  ] as const)('of %s that ends in another path, %s, is refused by the name of what it is', (protocol, input, other) => {
-    const normalized = normalizeBaseUrl(input, protocol);
-    expect(normalized).toEqual({ ok: false, reason: expect.stringContaining(other) });
-  });
+  ] as const)(
+    'of %s that ends in another path, %s, is refused, and the error names that protocol',
+    (protocol, input, other) => {
+      const normalized = normalizeBaseUrl(input, protocol);
+      expect(normalized).toEqual({ ok: false, reason: expect.stringContaining(other) });
+    },
+  );
 
   test.each(
     MODEL_PROTOCOLS.flatMap((protocol) =>

@@ -26,7 +26,7 @@ const failed = (code: string) => ({ ok: false, code });
 const parse = (json: unknown) => parseReply(JSON.stringify(json));
 
 describe('a declared reply', () => {
-  test('is read whole', () => {
+  test('is read completely', () => {
     expect(parse(WHOLE)).toEqual(declared(WHOLE));
   });
 
@@ -43,7 +43,7 @@ describe('a declared reply', () => {
     expect(parseReply(wrap(JSON.stringify(WHOLE, null, 2)))).toEqual(declared(WHOLE));
   });
 
-  test('may hold backticks and fences in its text', () => {
+  test('may contain backticks and fences in its text', () => {
     const reply = { ...SILENT, reply: 'run `make`:\n```\nmake\n```' };
     expect(parse(reply)).toEqual(declared(reply));
     expect(parseReply('```json\n' + JSON.stringify(reply) + '\n```')).toEqual(declared(reply));
@@ -64,7 +64,7 @@ describe('a declared reply', () => {
     expect(parse(json)).toEqual(declared(expected));
   });
 
-  test('what is left out inside means none, too', () => {
+  test('a missing inner field means none, too', () => {
     const { tags: _tags, ...memory } = MEMORY;
     const parsed = parse({ reply: 'hi', memory, tasks_to_send: [{ to: 'scribe', goal: 'go' }] });
     const sent = { to: 'scribe', goal: 'go', acceptance_criteria: [], priority: 'normal', deadline: null } as const;
@@ -95,7 +95,7 @@ describe('a declared reply', () => {
     ['an unknown priority', { tasks_to_send: [{ ...SEND, priority: 'now' }] }],
     ['too many tasks sent', { tasks_to_send: Array(DECLARED_TASKS_LIMIT + 1).fill(SEND) }],
     ['too many tasks together', { task_updates: Array(11).fill(UPDATE), tasks_to_send: Array(10).fill(SEND) }],
-  ])('is invalid, and nothing of it counts, with %s', (_what, json) => {
+  ])('is invalid as a whole with %s', (_what, json) => {
     expect(parse(json)).toEqual(failed('reply_invalid'));
   });
 
@@ -116,7 +116,7 @@ describe('a declared reply', () => {
     '2026-08-08T17:00:00Z',
     '2026-08-08t17:00:00.123z',
     '2026-08-08T17:00:00-04:00',
-  ])('takes the deadline %s', (deadline) => {
+  ])('accepts the deadline %s', (deadline) => {
     expect(parse({ tasks_to_send: [{ ...SEND, deadline }] })).toMatchObject({ ok: true });
   });
 
@@ -165,7 +165,7 @@ describe('plain text', () => {
   });
 
   test.each(['', ' ', '\n\t', '\u200B', '\uFEFF\u2060\u00AD', '\u200D \u180E'])(
-    'is empty when nothing shows: %j',
+    'is empty without a visible character: %j',
     (text) => {
       expect(parseReply(text)).toEqual(failed('reply_empty'));
     },
@@ -176,7 +176,7 @@ describe('a long reply', () => {
   test.each([
     ['plain', (text: string) => text],
     ['declared', (text: string) => JSON.stringify({ reply: text, memory: MEMORY })],
-  ])('is kept at the limit and too long over it: %s', (_how, wrap) => {
+  ])('is accepted at the limit and too long above it: %s', (_how, wrap) => {
     expect(parseReply(wrap('x'.repeat(TEXT_LIMIT)))).toMatchObject({ ok: true });
     expect(parseReply(wrap('🚀'.repeat(TEXT_LIMIT / 2) + 'x'))).toEqual(failed('reply_too_long'));
   });
@@ -189,8 +189,8 @@ describe('a long reply', () => {
     ['lines of blanks', ' \n'.repeat(1_000_000) + 'x'],
     ['nested objects', '{"reply":'.repeat(200_000)],
     ['nested lists in a field', `{"reply":"x","memory":${'['.repeat(200_000)}${']'.repeat(200_000)}}`],
-  ])('of 2 MB made to be slow is judged: %s', (_what, text) => {
-    // In time that grows with its square it would outlast the runner's limit many times over.
+  ])('of 2 MB that is hard to parse is still parsed: %s', (_what, text) => {
+    // Quadratic time would exceed the time limit of the test many times over.
     expect(parseReply(text)).toHaveProperty('ok');
   });
 });
@@ -207,7 +207,7 @@ describe('reasoning in tags', () => {
   });
 
   test.each(['<think>canary', '<think>canary</thinking>', '<think>canary</think>', ' <think>\n{"reply":"canary"}'])(
-    'never closed, or nothing after it, posts nothing: %j',
+    'without a closing tag, or without text after it, posts nothing: %j',
     (text) => {
       expect(parseReply(text)).toEqual(failed('reply_empty'));
     },
@@ -222,7 +222,7 @@ describe('reasoning in tags', () => {
     expect(parseReply(text)).toEqual(plain(text));
   });
 
-  test('is taken out of every declared text', () => {
+  test('is removed from every declared text', () => {
     const block = '<think>canary</think>';
     const parsed = parse({
       reply: `${block}Done.`,
@@ -256,7 +256,7 @@ describe('NUL and unpaired surrogates', () => {
   });
 });
 
-describe('what is asked for', () => {
+describe('the requested format', () => {
   test('is a strict schema: every key required, no others, no keywords that strict servers refuse', () => {
     const seen: string[] = [];
     JSON.stringify(REPLY_JSON_SCHEMA, (key, value: unknown) => {

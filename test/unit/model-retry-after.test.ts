@@ -7,7 +7,7 @@ const named = (retryAfter: string | null, retryAfterMs: string | null = null): n
   parseRetryAfter({ retryAfter, retryAfterMs }, NOW);
 
 describe('the wait that headers name', () => {
-  test('none without headers', () => {
+  test('is null without headers', () => {
     expect(named(null)).toBeNull();
   });
 
@@ -23,7 +23,7 @@ describe('the wait that headers name', () => {
   });
 
   test.each(['0', '0.0', 'Sat, 08 Aug 2026 11:59:00 GMT', 'Sat, 08 Aug 2026 12:00:00 GMT'])(
-    'zero and past mean at once, which is 1 ms and never 0: %j',
+    'is 1 ms, never 0, for zero and for a time in the past: %j',
     (header) => {
       expect(named(header)).toBe(1);
     },
@@ -59,7 +59,7 @@ describe('the wait that headers name', () => {
     expect(named(header)).toBeNull();
   });
 
-  test('a wait beyond every calendar is cut to a year', () => {
+  test('is at most a year', () => {
     expect(named('9'.repeat(400))).toBe(YEAR_MS);
     expect(named('Fri, 31 Dec 9999 23:59:59 GMT')).toBe(YEAR_MS);
   });
@@ -67,13 +67,13 @@ describe('the wait that headers name', () => {
 
 describe('retry-after-ms beside retry-after', () => {
   test.each([
-    ['comes first while it is at most 20,000', '800', '1', 800],
-    ['comes first at 20,000', '20000', '1', 20_000],
-    ['gives way over 20,000', '20001', '2', 2000],
-    ['gives way when it is garbage', 'soon', '2', 2000],
-    ['counts over 20,000 when nothing else is named', '60000', null, 60_000],
-    ['counts over 20,000 when the other is garbage', '60000', 'soon', 60_000],
-    ['means at once when it is 0', '0', '9', 1],
+    ['is preferred up to 20,000', '800', '1', 800],
+    ['is preferred at 20,000', '20000', '1', 20_000],
+    ['is ignored above 20,000', '20001', '2', 2000],
+    ['is ignored if it is invalid', 'soon', '2', 2000],
+    ['counts above 20,000 without another header', '60000', null, 60_000],
+    ['counts above 20,000 if the other header is invalid', '60000', 'soon', 60_000],
+    ['is 1 ms if it is 0', '0', '9', 1],
     ['is rounded up', '0.4', null, 1],
   ])('%s', (_what, ms, seconds, expected) => {
     expect(named(seconds, ms)).toBe(expected);

@@ -27,7 +27,7 @@ describe('a sealed secret', () => {
     expect(box.open(box.seal(plain, BOUND), BOUND)).toBe(plain);
   });
 
-  test('has the stored form, and shows neither the secret nor twice the same', () => {
+  test('has the stored form, does not contain the secret, and is different each time', () => {
     const [first, second] = [box.seal(SECRET, BOUND), box.seal(SECRET, BOUND)];
     expect(first).toMatch(/^v1\.k1\.[\w-]{16}\.[\w-]+$/);
     expect(first).not.toContain('canary');
@@ -40,7 +40,7 @@ describe('a sealed secret', () => {
     expect(errorOf(() => box.open(sealed, 'mkey_1 https://evil.example/v1'), SECRET, sealed)).toMatch(/not sealed/);
   });
 
-  test('does not open once any part of it was changed', () => {
+  test('does not open after a change of any part', () => {
     const sealed = box.seal(SECRET, BOUND);
     for (let at = sealed.indexOf('.', 3) + 1; at < sealed.length; at += 1) {
       if (sealed[at] === '.') continue;
@@ -49,7 +49,7 @@ describe('a sealed secret', () => {
     }
   });
 
-  test('does not open under a shortened tag', () => {
+  test('does not open with a shortened tag', () => {
     const [version, id, nonce, packed = ''] = box.seal('', BOUND).split('.');
     const short = Buffer.from(packed, 'base64url').subarray(0, 12).toString('base64url');
     errorOf(() => box.open([version, id, nonce, short].join('.'), BOUND));
@@ -70,14 +70,14 @@ describe('a sealed secret', () => {
 });
 
 describe('rotation of master keys', () => {
-  test('the first seals, any opens', () => {
+  test('the first master key seals, and any master key opens', () => {
     const before = createSecretBox([k1]).seal(SECRET, BOUND);
     const rotated = createSecretBox([k2, k1]);
     expect(rotated.open(before, BOUND)).toBe(SECRET);
     expect(rotated.keyIdOf(rotated.seal(SECRET, BOUND))).toBe('k2');
   });
 
-  test('a dropped master key is named as missing, without a secret', () => {
+  test('the error names a removed master key, and contains no secret', () => {
     const sealed = createSecretBox([k1]).seal(SECRET, BOUND);
     expect(errorOf(() => createSecretBox([k2]).open(sealed, BOUND), SECRET, sealed)).toMatch(/not configured/);
   });
@@ -112,7 +112,7 @@ describe('configured master keys', () => {
     ['the same id twice', `k1:${base64(k1)},k1:${base64(k2)}`, /entry 2: its id/],
     ['text that is not base64', 'k1:canary!canary', /entry 1: the key is not base64/],
     ['a short key', `k1:${Buffer.alloc(16, 7).toString('base64')}`, /16 bytes, not 32/],
-  ])('%s is refused by its place, without repeating it', (_what, text, message) => {
+  ])('%s is refused with its position, and the error does not repeat it', (_what, text, message) => {
     const secrets = [base64(k1), base64(k2), 'canary', Buffer.alloc(16, 7).toString('base64')];
     expect(errorOf(() => parseMasterKeys(text), ...secrets)).toMatch(message);
   });

@@ -1,5 +1,5 @@
-// Every source file that a comment names exists, so that a comment never sends its reader to a file that has moved. The
-// product also names nothing of the folders that are not part of it.
+// Every source file that a comment names exists, so that no comment refers to a moved file. The product also names no file
+// of the folders that are not part of it.
 
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';

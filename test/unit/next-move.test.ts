@@ -30,46 +30,58 @@ function move(rights: Partial<Rights>, records: StepRecord[], holds: HoldRecord[
 describe('the next move', () => {
   test.each<[string, Partial<Rights>, StepRecord[], HoldRecord[], string]>([
     ['nothing while the reply is held', { reply: 'hold' }, [], held({ reply: 'held' }), 'wait'],
-    ['nor what was allowed meanwhile', ALL_HELD, [], held({ task_send: 'approved', reply: 'held' }), 'wait'],
-    ['the reply once it has its yes', ALL_HELD, [], held({ reply: 'approved', memory: 'held' }), 'reply'],
-    ['nothing more after a no to the reply', ALL_HELD, [], held({ reply: 'declined', memory: 'approved' }), 'close'],
+    [
+      'nothing while the reply is held, even with another approval',
+      ALL_HELD,
+      [],
+      held({ task_send: 'approved', reply: 'held' }),
+      'wait',
+    ],
+    ['the reply after its approval', ALL_HELD, [], held({ reply: 'approved', memory: 'held' }), 'reply'],
+    [
+      'nothing more after the reply is declined',
+      ALL_HELD,
+      [],
+      held({ reply: 'declined', memory: 'approved' }),
+      'close',
+    ],
     ['nothing more after the reply expired', ALL_HELD, [], held({ reply: 'expired', memory: 'held' }), 'close'],
     [
-      'what goes, before what was allowed',
+      'steps without a hold, before approved steps',
       { memory: 'hold' },
       done('reply'),
       held({ memory: 'approved' }),
       'task_update:1',
     ],
     [
-      'then what was allowed',
+      'then approved steps',
       { memory: 'hold' },
       done('reply', 'task_update:1', 'task_send:1'),
       held({ memory: 'approved' }),
       'memory',
     ],
     [
-      'the first allowed of two first',
+      'the first of two approvals first',
       ALL_HELD,
       done('reply'),
       held({ 'task_send:1': 'approved', memory: 'approved', 'task_update:1': 'held' }),
       'task_send:1',
     ],
     [
-      'waiting for the last',
+      'a wait for the last decision',
       { task_send: 'hold' },
       done('reply', 'memory', 'task_update:1'),
       held({ 'task_send:1': 'held' }),
       'wait',
     ],
     [
-      'the end when the last was declined',
+      'the end after the last action is declined',
       { task_send: 'hold' },
       done('reply', 'memory', 'task_update:1'),
       held({ 'task_send:1': 'declined' }),
       'close',
     ],
-    ['the end when nobody was asked', { task_send: 'hold' }, done('reply', 'memory', 'task_update:1'), [], 'close'],
+    ['the end if no hold was opened', { task_send: 'hold' }, done('reply', 'memory', 'task_update:1'), [], 'close'],
   ])('%s', (_, rights, records, holds, expected) => {
     expect(move(rights, records, holds)).toBe(expected);
   });
@@ -78,7 +90,7 @@ describe('the next move', () => {
     expect(move({ reply: 'hold' }, [], [])).toBe('close');
   });
 
-  test('every step whose right is hold is opened, and none where the reply is refused', () => {
+  test('every step with the right `hold` is opened, and none if the reply is refused', () => {
     const keys = (rights: Partial<Rights>, kinds = EVERYTHING): string[] =>
       stepsToHold(planSteps(kinds), { ...ALL_GO, ...rights }).map((step) => step.key);
     expect(keys({})).toEqual([]);
@@ -121,7 +133,7 @@ describe('the next move', () => {
               acted.push({ key, state: 'done', code: null });
             } else {
               const step = toDecide.shift();
-              if (!step) throw new Error('it waits, and all is decided');
+              if (!step) throw new Error('the run waits although all actions are decided');
               decisions.record({ step: step.key, state: answers[steps.indexOf(step)] as 'approved' });
             }
           }
@@ -142,7 +154,7 @@ describe('the next move', () => {
   });
 });
 
-describe('how a run ends that held something', () => {
+describe('the ending of a run with held actions', () => {
   const outcome = (
     rights: Partial<Rights>,
     records: StepRecord[],
@@ -198,7 +210,7 @@ describe('how a run ends that held something', () => {
       ['timed_out', null, `reply=not_reached ${REST}`],
     ],
     [
-      'the attempt of an allowed step failed',
+      'the attempt of an approved step failed',
       { memory: 'hold', task_send: 'hold' },
       done('reply', 'task_update:1'),
       held({ memory: 'approved', 'task_send:1': 'held' }),
@@ -206,7 +218,7 @@ describe('how a run ends that held something', () => {
       ['partial', 'no_answer', 'memory=failed task_send:1=superseded'],
     ],
     [
-      'something broke while the reply waited',
+      'a failure while the reply waited',
       { reply: 'hold' },
       [],
       held({ reply: 'held' }),
@@ -214,7 +226,7 @@ describe('how a run ends that held something', () => {
       ['failed', 'internal', `reply=superseded ${REST}`],
     ],
     [
-      'something broke while a later step waited',
+      'a failure while a later step waited',
       { task_send: 'hold' },
       done('reply', 'memory', 'task_update:1'),
       held({ 'task_send:1': 'held' }),
@@ -225,7 +237,7 @@ describe('how a run ends that held something', () => {
     expect(outcome(rights, records, holds, reason)).toEqual(expected);
   });
 
-  test('expired never reads as declined, nor declined as expired, whatever else happened', () => {
+  test('an expired reply never ends as declined, and a declined reply never ends as expired', () => {
     for (const state of ['declined', 'expired'] as const) {
       for (const kind of ['lost', 'cancelled', 'timed_out', 'ended'] as const) {
         const [, , states] = outcome({ task_send: 'hold' }, done('reply'), held({ 'task_send:1': state }), { kind });
@@ -235,8 +247,8 @@ describe('how a run ends that held something', () => {
   });
 });
 
-describe('what a workflow hears', () => {
-  test('the first word about a step stands, in the order in which words came', () => {
+describe('the decisions that a workflow receives', () => {
+  test('the first decision about a step counts, in the order of arrival', () => {
     const decisions = createDecisions();
     decisions.record({ step: 'task_send:1', state: 'approved' });
     decisions.record({ step: 'task_send:1', state: 'declined' });
@@ -246,7 +258,7 @@ describe('what a workflow hears', () => {
     );
   });
 
-  test('what its holds were when they were opened wins over a word, and a step that found no yes takes it back', () => {
+  test('the state of an opened hold wins over a signal, and a step that finds no approval withdraws the signal', () => {
     const decisions = createDecisions();
     decisions.record({ step: 'reply', state: 'approved' });
     expect(decisions.applyTo(held({ reply: 'expired' }))).toEqual(held({ reply: 'expired' }));
@@ -257,7 +269,7 @@ describe('what a workflow hears', () => {
   });
 });
 
-test('an action is exactly what its step declared', () => {
+test('the action of a step equals its declaration', () => {
   const send = { to: 'scout', goal: 'g', acceptance_criteria: [], priority: 'normal', deadline: null } as const;
   const reply = {
     reply: 'Hello.',
@@ -276,7 +288,7 @@ test('an action is exactly what its step declared', () => {
   expect(() => actionOf({ ...reply, reply: null }, steps[0]!)).toThrow('declares no such step');
 });
 
-test('every state of a held action is one that the policy knows', () => {
+test('the policy knows every state of a held action', () => {
   for (const state of HELD_ACTION_STATES) {
     expect(['wait', 'reply', 'close']).toContain(move({ reply: 'hold' }, [], held({ reply: state })));
   }

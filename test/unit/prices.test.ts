@@ -1,4 +1,4 @@
-// Prices and what they come to: exact, and unknown where something of it is.
+// Prices and costs: exact, and unknown if a part is unknown.
 
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -41,7 +41,7 @@ test.each([
 });
 
 test.each([
-  ['nothing costs nothing', [], { amounts: {}, unpriced_requests: 0 }],
+  ['no use has no cost', [], { amounts: {}, unpriced_requests: 0 }],
   [
     'one token of the smallest price',
     [use('house', 5n, 1n)],
@@ -49,13 +49,13 @@ test.each([
   ],
   ['a million each', [use('large', 1_000_000n, 1_000_000n)], { amounts: { USD: '11.25' }, unpriced_requests: 0 }],
   [
-    'models of one currency are summed, others stand beside',
+    'amounts of one currency are summed, and other currencies are listed separately',
     [use('small', 120n, 30n), use('large', 1n, 0n), use('house', 0n, 3_000_000n)],
     { amounts: { USD: '0.00003725', EUR: '0.000003' }, unpriced_requests: 0 },
   ],
   ['a model without a price', [use('small', 1n, 1n), use('other', 9n, 9n, 4)], { amounts: null, unpriced_requests: 4 }],
   ['no model', [use(null, 9n, 9n, 2)], { amounts: null, unpriced_requests: 2 }],
-  ['a count that nobody knows', [use('small', 1n, 1n, 1, 3)], { amounts: null, unpriced_requests: 3 }],
+  ['an unknown count', [use('small', 1n, 1n, 1, 3)], { amounts: null, unpriced_requests: 3 }],
   ['requests that used nothing need no price', [use('other', 0n, 0n, 0)], { amounts: {}, unpriced_requests: 0 }],
 ])('%s', (_, uses, cost) => {
   expect(costOf(uses, TABLE)).toEqual(cost);
@@ -87,7 +87,7 @@ describe('the table that the operator sets', () => {
       MODEL_PRICES,
     }).prices;
 
-  test('is JSON, or in the file that it names, or empty', () => {
+  test('is JSON, the name of a file with JSON, or empty', () => {
     expect(config(JSON.stringify(PRICES))).toEqual(READ);
     const folder = mkdtempSync(join(tmpdir(), 'durable-room-prices-'));
     try {
@@ -113,7 +113,7 @@ describe('the table that the operator sets', () => {
     [entry({ currency: undefined }), /at small \/ currency: a currency such as USD/],
     [entry({ cached: 'canary' }), /at small: /],
     [JSON.stringify({ '': PRICES.small }), /\S/],
-  ])('%s is refused, and not repeated', (setting, saying) => {
+  ])('%s is refused, and the error does not repeat it', (setting, saying) => {
     expect(() => readPriceTable(setting)).toThrow(saying);
     expect(() => config(setting)).toThrow(/^The API's configuration is not usable:\n {2}MODEL_PRICES: expected \S/);
     expect(() => config(setting)).not.toThrow(/canary/);

@@ -1,9 +1,9 @@
-// Deadlines and times: the same texts, read from a person's request and from a model's reply.
+// Deadlines and times: a person's request and a model's reply accept the same texts.
 
 import { parseReply } from '../../activities/model/reply';
 import { deadline, instant } from '../../api/schemas/fields';
 
-/** Texts that are taken, with the value that is stored. */
+/** Accepted texts with the stored value. */
 const TAKEN: readonly (readonly [given: string, stored: string])[] = [
   ['2026-08-08', '2026-08-08'],
   ['2024-02-29', '2024-02-29'],
@@ -45,12 +45,12 @@ const REFUSED: readonly string[] = [
   '9999-12-31T23:00:00-12:00',
 ];
 
-/** The deadline that a request of a person stores, or null where it is refused. */
+/** The deadline that a person's request stores, or null if it is refused. */
 function fromPerson(text: string): string | null {
   return deadline.safeParse(text).data ?? null;
 }
 
-/** The deadline that a reply of a model stores, or null where the reply is refused. */
+/** The deadline that a model's reply stores, or null if the reply is refused. */
 function fromModel(text: string): string | null {
   const task = { to: 'scribe', goal: 'write it up', deadline: text };
   const parsed = parseReply(JSON.stringify({ reply: null, tasks_to_send: [task] }));
@@ -65,7 +65,7 @@ test.each(REFUSED)('%j is refused', (given) => {
   expect([fromPerson(given), fromModel(given)]).toEqual([null, null]);
 });
 
-test('a filter takes the same times, and no dates', () => {
+test('a filter accepts the same times, and no dates', () => {
   for (const [given, stored] of TAKEN) {
     expect(instant.safeParse(given).data?.toISOString()).toBe(given === stored ? undefined : stored);
   }

@@ -1,4 +1,4 @@
-// Search attributes that are there under our names and are of another type: every start, or every query, would fail.
+// Search attributes with our names and another type. With such an attribute, every start or every query would fail.
 
 import { findMissingSearchAttributes, requireSearchAttributes } from '../../worker/temporal/search-attributes';
 import { SEARCH_ATTRIBUTES } from '../../workflows/search-attributes';
@@ -6,7 +6,7 @@ import { SEARCH_ATTRIBUTES } from '../../workflows/search-attributes';
 const TEXT = 1;
 const KEYWORD = 2;
 
-/** A namespace with these, and whatever else a connection has left out. */
+/** A connection to a namespace with these search attributes. Other methods are missing. */
 function connectionWith(customAttributes: Record<string, number>) {
   const operatorService = { listSearchAttributes: async () => ({ customAttributes }) };
   return { operatorService } as unknown as Parameters<typeof findMissingSearchAttributes>[0];
@@ -22,7 +22,7 @@ test.each([
   expect(await findMissingSearchAttributes(connectionWith(has), 'default')).toEqual({ missing, mistyped });
 });
 
-test('a worker refuses to start where one is of another type, and names it', async () => {
+test('a worker refuses to start if an attribute has another type, and names the attribute', async () => {
   const client = { connection: connectionWith({ ...ALL, RunEnding: TEXT }) };
   await expect(requireSearchAttributes({ client, namespace: 'default' })).rejects.toThrow(
     /not of type Keyword: RunEnding/,

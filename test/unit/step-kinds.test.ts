@@ -25,7 +25,7 @@ test('the policy has a rule for each kind, in order, and each kind has its own a
   expect(Object.keys(createStepActivities({ db: undefined as never }))).toEqual(names);
 });
 
-test.each(STEP_KINDS)('%s: a reply declares it in a field of its own, and its step has its action', (kind) => {
+test.each(STEP_KINDS)('%s: a reply declares it in its own field, and its step has the action', (kind) => {
   expect(Object.keys(DECLARED_BY_KIND[kind])).toHaveLength(1);
   const reply = { ...NOTHING_DECLARED, ...DECLARED_BY_KIND[kind] };
   expect(declaredKinds(reply)).toEqual([kind]);

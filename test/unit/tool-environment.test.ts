@@ -1,5 +1,4 @@
-// Where a typed command finds its servers: what is set is used, and what is not is taken from the services that run in
-// the data folder.
+// How a command finds its servers: by the set variables, else from the services that run in the data folder.
 
 import { mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -24,7 +23,7 @@ afterEach(async () => {
   await rm(parent, { recursive: true, force: true });
 });
 
-test('services are found while their instance runs, readable for its owner alone, and not after it', async () => {
+test('services are found while their instance runs, only by its owner, and not after its end', async () => {
   await folder.secret('master-keys', () => 'k1:abc');
   const takeBack = await announceServices(folder, { databaseUrl: DATABASE, temporal: TEMPORAL });
   expect(await findRunningServices(folder.path)).toEqual({
@@ -44,7 +43,7 @@ test('services are found while their instance runs, readable for its owner alone
   expect(await findRunningServices(folder.path)).toEqual({});
 });
 
-test('what an instance that was killed left behind names nothing', async () => {
+test('the files of a killed instance name no server', async () => {
   await announceServices(folder, { databaseUrl: DATABASE, temporal: TEMPORAL });
   const file = join(folder.path, 'running.json');
   const running = JSON.parse(await readFile(file, 'utf8'));
@@ -52,19 +51,19 @@ test('what an instance that was killed left behind names nothing', async () => {
   expect(await findRunningServices(folder.path)).toEqual({});
 });
 
-test('a configured database is not written down, and its password with it', async () => {
+test('a configured database and its password are not written to the folder', async () => {
   await announceServices(folder, { databaseUrl: null, temporal: TEMPORAL });
   expect(await findRunningServices(folder.path)).not.toHaveProperty('DATABASE_URL');
 });
 
-test('what is set wins, and a server that is named is not mixed with the one that runs here', async () => {
+test('set variables win, and a named server is not mixed with the local one', async () => {
   await announceServices(folder, { databaseUrl: DATABASE, temporal: TEMPORAL });
   const DATA_FOLDER = folder.path;
   expect(await toolEnvironment({ DATA_FOLDER })).toMatchObject({
     DATABASE_URL: DATABASE,
     TEMPORAL_ADDRESS: '127.0.0.1:7239',
   });
-  // A key for another server would keep us from ours.
+  // A key for another server would make the local server refuse the connection.
   expect(await toolEnvironment({ DATA_FOLDER, TEMPORAL_API_KEY: 'key' })).not.toHaveProperty('TEMPORAL_API_KEY');
   const named = await toolEnvironment({ DATA_FOLDER, TEMPORAL_ADDRESS: 'there:7233', TEMPORAL_API_KEY: 'key' });
   expect(named).toMatchObject({ TEMPORAL_ADDRESS: 'there:7233', TEMPORAL_API_KEY: 'key', DATABASE_URL: DATABASE });

@@ -1,5 +1,5 @@
-// Who is woken, counted in runs: agents that answer each other stop at the hop limit, one cause is one run, and what is
-// meant for one agent wakes nobody else.
+// Counts the runs that a message causes: agents that answer each other stop at the hop limit, one cause is one run, and a
+// task for one agent wakes no other agent.
 
 import { eventsOf } from '../support/store-runs';
 import { startTestWorker, until, type TestWorker } from '../support/runs';
@@ -25,10 +25,10 @@ afterAll(async () => {
   await model.stop();
 });
 
-/** The runs that there are once nothing is left to run. */
+/** The runs after all wakes and runs have ended. */
 async function settledRuns() {
   await until('nothing to be left to run', async () => {
-    // In one look: the end of a run and the wake that it causes are one transaction.
+    // One statement: the end of a run and the wake that it causes commit in one transaction.
     const [left] = await world.db.$queryRaw<{ n: number }[]>`
       SELECT (SELECT count(*) FROM wakes WHERE state IN ('pending', 'delivered'))::int
              + (SELECT count(*) FROM runs WHERE state = 'open')::int AS n`;
@@ -37,12 +37,12 @@ async function settledRuns() {
   return world.db.run.findMany({ orderBy: { id: 'asc' } });
 }
 
-test('two agents that always name each other stop at the hop limit, in the sight of all, until a person speaks again', async () => {
+test('two agents that always name each other stop at the hop limit, visibly in the room, until a person posts again', async () => {
   model.respond((request) => (/"scribe"/i.test(request.textOf('system')) ? '@scout your turn' : '@scribe your turn'));
   for (const round of [1, 2]) {
     await world.post('@scribe begin');
     const runs = await settledRuns();
-    // The first is woken at hop 0, the last at the limit.
+    // The first wake has hop 0, and the last has the limit.
     expect(runs).toHaveLength(round * (HOP_LIMIT + 1));
     expect(new Set(runs.map((run) => run.ending))).toEqual(new Set(['replied']));
     const stopped = await eventsOf(world, 'wake_suppressed');
@@ -50,7 +50,7 @@ test('two agents that always name each other stop at the hop limit, in the sight
   }
 });
 
-test('an agent that names itself wakes nobody', async () => {
+test('an agent that names itself wakes no agent', async () => {
   const before = (await settledRuns()).length;
   model.respond(() => '@ana, that is me');
   await world.post('@ana who are you');
@@ -66,7 +66,7 @@ test('a task whose goal also names its recipient is one run, and so is a message
   expect(await settledRuns()).toHaveLength(before + 2);
 });
 
-test('a task for one of five agents wakes that one', async () => {
+test('a task for one of five agents wakes only that agent', async () => {
   const before = (await settledRuns()).length;
   await world.sendTask('cleo', 'tell everybody: scribe, scout, ana, ben');
   const runs = await settledRuns();

@@ -1,5 +1,5 @@
-// What becomes of a wake or a run whose workflow was ended, deleted, lost or cancelled: the reconciler gives it an ending
-// that everyone can see, once, and never ends what may still go on.
+// Wakes and runs whose workflow was ended, deleted, lost or cancelled: the reconciler gives each exactly one visible ending,
+// and never ends a run that may still continue.
 
 import { randomUUID } from 'node:crypto';
 import { Client, Connection } from '@temporalio/client';
@@ -14,7 +14,7 @@ import { closedRun, startTestWorker, until, type TestWorker } from '../support/r
 import { answer, startScriptedModel, type ScriptedModel } from '../support/scripted-model-server';
 import { createWorld, type World } from '../support/world';
 
-/** What is due is due at once, and a run is past its limit a second after it. */
+/** No grace: a check is due at once, and a run counts as past its limit one second after the limit. */
 const TIMES = {
   recheckSeconds: 0,
   unclaimedLimitSeconds: 3_600,
@@ -25,7 +25,7 @@ const TIMES = {
 let model: ScriptedModel;
 let world: World;
 let worker: TestWorker;
-/** The message whose workflow is being deleted from the start, because that takes long. */
+/** The message whose workflow is deleted. The deletion takes long, so it starts before the tests. */
 let deleted: string;
 const opened: { close(): Promise<void> }[] = [];
 
@@ -49,8 +49,8 @@ afterAll(async () => {
 const workflowOf = (messageId: string) => worker.client.workflow.getHandle(wakeWorkflowId(world.scribe.id, messageId));
 
 /**
- * One pass of a reconciler for which all of this message is due, and nothing else: no run that this pass closes while it
- * looks for executions that outlived theirs.
+ * One pass of a reconciler for which only the wake and run of this message are due. By default the grace for orphans is an
+ * hour, so that the pass does not also signal the execution of a run that it just closed.
  */
 async function reconcile(
   messageId: string,
@@ -70,7 +70,7 @@ async function reconcile(
   });
 }
 
-/** A run whose model is answering until `release`. */
+/** A run whose model answers only after `release`. */
 async function runInModelCall(text: string) {
   const held = answer.hold('late');
   model.script(held);
@@ -81,8 +81,8 @@ async function runInModelCall(text: string) {
   return { messageId, run, release: held.release };
 }
 
-/** A wake whose workflow is started and that no worker claims, until one polls this queue. */
-async function startUnclaimed(text: string, taskQueue = `nobody-${randomUUID()}`): Promise<string> {
+/** A wake whose workflow is started on a queue without a worker, so that it stays unclaimed until a worker polls the queue. */
+async function startUnclaimed(text: string, taskQueue = `unused-${randomUUID()}`): Promise<string> {
   const { messageId } = await world.post(text);
   await dispatchOnce({ db: world.db, client: worker.client, taskQueue, onStartFailed: () => undefined });
   expect((await workflowOf(messageId).describe()).status.name).toBe('RUNNING');
@@ -102,7 +102,7 @@ test('a workflow terminated during its model call: the run is lost, and the answ
   await workflowOf(messageId).terminate();
   expect(await reconcile(messageId)).toMatchObject({ checked: 1, acted: 1 });
   await expectLost(messageId);
-  // Its attempt hears of it by its heartbeat.
+  // Its attempt learns of it by its heartbeat.
   await until('the request to be given up', async () => model.requests[0]?.aborted);
   expect(await world.db.message.count({ where: { runId: run.id } })).toBe(0);
   await expectLost(messageId);
@@ -114,13 +114,13 @@ test('a workflow terminated before its claim: one reconciler of five takes the c
   await workflowOf(messageId).terminate();
   await Promise.all(Array.from({ length: 5 }, () => reconcile(messageId)));
   const claim = await world.db.agentRunLock.findFirstOrThrow({ where: { messageId } });
-  // No execution can ever hold it.
+  // No execution can claim it later.
   expect(claim.temporalRunId).toBeNull();
   await expectLost(messageId);
 });
 
 test('a workflow open for too long without a claim: the wake is lost, and the workflow is terminated', async () => {
-  const messageId = await startUnclaimed('@scribe nobody polls');
+  const messageId = await startUnclaimed('@scribe without a worker');
   await world.db.$executeRaw`
     UPDATE wakes SET delivered_at = delivered_at - interval '2 hours' WHERE message_id = ${messageId}`;
   expect(await reconcile(messageId)).toMatchObject({ acted: 1 });
@@ -137,7 +137,7 @@ test('a run open long past its limit is lost, and its workflow is terminated', a
   await until('the request to be given up', async () => model.requests[0]?.aborted);
 });
 
-test('an execution that waits for a retry of a run closed elsewhere is told to look again, and ends by itself', async () => {
+test('an execution that waits for a retry gets a recheck signal when its run was closed elsewhere, and ends', async () => {
   model.script(answer.error(429, 'rate_limit_exceeded', { 'retry-after': '19' }));
   const { messageId } = await world.post('@scribe busy');
   await worker.dispatch();
@@ -146,14 +146,14 @@ test('an execution that waits for a retry of a run closed elsewhere is told to l
   );
   expect(await closeAsLost(world.db, run.id)).toBe(true);
   const ended = workflowOf(messageId).result();
-  // Listings are behind by a moment.
+  // Temporal's listing is a moment late.
   await until('the stray to be found', async () => (await reconcile(messageId, { orphanGraceSeconds: 0 })).acted > 0);
   expect(await ended).toEqual({ result: 'ended', run: run.id, ending: 'lost' });
   expect(model.requests).toHaveLength(1);
   await expectLost(messageId);
 });
 
-test('an execution that is told to look again while its run is open goes on', async () => {
+test('an execution that gets a recheck signal while its run is open continues', async () => {
   const { messageId, release } = await runInModelCall('@scribe take your time');
   await workflowOf(messageId).signal(RECHECK_SIGNAL);
   await until('it to have looked', async () => {
@@ -167,14 +167,14 @@ test('an execution that is told to look again while its run is open goes on', as
   await expectLedgerEqualsRoom(world.db, run.id);
 });
 
-test('Temporal unreachable, or its namespace missing, is never "gone": the pass fails, and nothing is ended', async () => {
+test('if Temporal is unreachable or its namespace is missing, the pass fails and no run ends', async () => {
   const unclaimed = await startUnclaimed('@scribe wait for it');
   const { messageId, release } = await runInModelCall('@scribe answer slowly');
-  const nobody = Connection.lazy({ address: '127.0.0.1:1', interceptors: [] });
-  opened.push(nobody);
+  const unreachable = Connection.lazy({ address: '127.0.0.1:1', interceptors: [] });
+  opened.push(unreachable);
   const clients = [
     new Client({ connection: worker.client.connection, namespace: 'no-such-namespace' }),
-    new Client({ connection: nobody, namespace: 'default' }),
+    new Client({ connection: unreachable, namespace: 'default' }),
   ];
   for (const client of clients) {
     for (const message of [unclaimed, messageId]) {
@@ -182,7 +182,7 @@ test('Temporal unreachable, or its namespace missing, is never "gone": the pass 
     }
   }
   const wake = await world.db.wake.findFirst({ where: { messageId: unclaimed } });
-  // Nor is it started a second time.
+  // The wake is not started a second time either.
   expect(wake).toMatchObject({ state: 'delivered', startedAt: expect.any(Date) });
   expect(await world.db.run.findFirst({ where: { messageId } })).toMatchObject({ state: 'open' });
   release();
@@ -205,7 +205,7 @@ test('a workflow cancelled before its claim: the run claims, and closes as cance
   await expectLedgerEqualsRoom(world.db, run.id);
 });
 
-test('a workflow cancelled during its model call: the request is given up, and the worker is free for the next', async () => {
+test('a workflow cancelled during its model call: the request is aborted, and the worker is free for the next run', async () => {
   const { messageId } = await runInModelCall('@scribe stop that');
   await workflowOf(messageId).cancel();
   const run = await closedRun(world.db, messageId);
@@ -219,7 +219,7 @@ test('a workflow cancelled during its model call: the request is given up, and t
   expect(await closedRun(world.db, next.messageId)).toMatchObject({ ending: 'replied' });
 });
 
-test('an execution and a reconciler that want one wake: one of them has it, and the other does nothing', async () => {
+test('an execution and a reconciler that race for one wake: one claims it, and the other does nothing', async () => {
   const messageIds: string[] = [];
   for (let index = 0; index < 20; index += 1) messageIds.push(await startUnclaimed(`@scribe race ${index}`));
   const before = await world.db.run.count();
@@ -231,10 +231,10 @@ test('an execution and a reconciler that want one wake: one of them has it, and 
       const limits = { timeLimitMs: 30_000 };
       const claim = () => claimMessage(world.db, execution, wake, limits);
       const end = () => claimAsLost(world.db, wake, limits);
-      // Now the one is the first to ask, now the other.
+      // The two take turns to start first.
       const race = index % 2 === 0 ? [claim(), end()] : [end(), claim()];
-      const came = await Promise.all(race);
-      const [claimed, lost] = index % 2 === 0 ? came : came.toReversed();
+      const outcomes = await Promise.all(race);
+      const [claimed, lost] = index % 2 === 0 ? outcomes : outcomes.toReversed();
       const run = await world.db.run.findFirstOrThrow({ where: { messageId } });
       if (lost === null) expect(claimed).toMatchObject({ kind: 'granted', runId: run.id });
       else expect([claimed, lost]).toEqual([{ kind: 'refused', why: 'already_claimed', runId: run.id }, run.id]);

@@ -1,4 +1,4 @@
-// A budget through Temporal: what a run used is settled by its ending, and the wake that no longer fits is suppressed.
+// A budget through Temporal: the ending of a run settles its used tokens, and a wake that does not fit is suppressed.
 
 import { until, closedRun, startTestWorker, type TestWorker } from '../support/runs';
 import { answer, startScriptedModel, type ScriptedModel } from '../support/scripted-model-server';
@@ -20,7 +20,7 @@ afterAll(async () => {
   await model.stop();
 });
 
-test('runs settle for the tokens that the provider told, and the one that no longer fits is suppressed', async () => {
+test('runs settle the tokens that the provider reported, and a wake that does not fit is suppressed', async () => {
   await world.db.agent.update({ where: { id: world.scribe.id }, data: { tokensPerDay: 500, tokensPerRun: 250 } });
   model.script(answer.reply('One.'), answer.reply('Two.'));
   for (const text of ['@scribe one', '@scribe two']) {
@@ -34,7 +34,7 @@ test('runs settle for the tokens that the provider told, and the one that no lon
       settled: used,
     });
   }
-  // 300 are used: of 500, 250 more would be too much.
+  // 300 of 500 tokens are used, so a reservation of 250 does not fit.
   const { messageId } = await world.post('@scribe three');
   const wake = await until('the wake to be suppressed', () =>
     world.db.wake.findFirst({ where: { messageId, state: 'suppressed' } }),

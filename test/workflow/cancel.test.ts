@@ -1,4 +1,4 @@
-// A run cancelled through the door while its worker is at it: the call in progress is given up, and the worker is free.
+// A run cancelled through the API while its worker executes it: the call in progress is aborted, and the worker is free.
 
 import { wakeWorkflowId } from '../../workflows/contract';
 import { openWorldApi, type WorldApi } from '../support/world-api';
@@ -10,28 +10,28 @@ import { createWorld, type World } from '../support/world';
 let model: ScriptedModel;
 let world: World;
 let worker: TestWorker;
-let door: WorldApi;
+let api: WorldApi;
 
 beforeAll(async () => {
   model = await startScriptedModel();
   world = await createWorld({ modelUrl: model.url });
   worker = await startTestWorker(world);
-  door = await openWorldApi(world);
+  api = await openWorldApi(world);
 });
 afterAll(async () => {
-  await door.close();
+  await api.close();
   await worker.stop();
   await world.close();
   await model.stop();
 });
 
-test('during its model call: shown as cancelled at once, the request is given up, nothing comes of it, and the next runs', async () => {
+test('during its model call: cancelled at once, the request is aborted without an effect, and the next run starts', async () => {
   const held = answer.hold('too late');
   model.script(held);
   const { messageId } = await world.post('@scribe a long question');
   await model.waitForRequests(1);
   const { id } = await world.db.run.findFirstOrThrow({ where: { messageId } });
-  expect((await door.host.member.post(`/v1/runs/${id}/cancel`)).body).toMatchObject({ ending: 'cancelled' });
+  expect((await api.host.member.post(`/v1/runs/${id}/cancel`)).body).toMatchObject({ ending: 'cancelled' });
   await until('the request to be given up', async () => model.requests[0]?.aborted);
   held.release();
   const handle = worker.client.workflow.getHandle(wakeWorkflowId(world.scribe.id, messageId));
@@ -44,7 +44,7 @@ test('during its model call: shown as cancelled at once, the request is given up
   expect((await closedRun(world.db, next.messageId)).ending).toBe('replied');
 });
 
-test('while it waits for its next request: it ends without sending it', async () => {
+test('while it waits for its next request: it ends without sending the request', async () => {
   model.script(answer.error(429, 'rate_limit_exceeded', { 'retry-after': '15' }));
   const sent = model.requests.length;
   const { messageId } = await world.post('@scribe later');
@@ -52,14 +52,14 @@ test('while it waits for its next request: it ends without sending it', async ()
   const { id } = await until('the request to be recorded', () =>
     world.db.run.findFirst({ where: { messageId, requests: { some: { outcome: 'retry' } } } }),
   );
-  await door.host.member.post(`/v1/runs/${id}/cancel`);
+  await api.host.member.post(`/v1/runs/${id}/cancel`);
   const handle = worker.client.workflow.getHandle(wakeWorkflowId(world.scribe.id, messageId));
   await expect(handle.result()).resolves.toMatchObject({ ending: 'cancelled' });
   expect(model.requests).toHaveLength(sent + 1);
   await expectLedgerEqualsRoom(world.db, id);
 });
 
-test('with no worker running: cancelled at once, and a worker that comes later finds nothing to do', async () => {
+test('without a running worker: cancelled at once, and a later worker finds nothing to do', async () => {
   const queue = `later-${Date.now()}`;
   const first = await startTestWorker(world, { taskQueue: queue, dispatch: false });
   await worker.stop();
@@ -71,7 +71,7 @@ test('with no worker running: cancelled at once, and a worker that comes later f
     await model.waitForRequests(sent + 1);
     const { id } = await world.db.run.findFirstOrThrow({ where: { messageId } });
     const stopping = first.stop();
-    expect((await door.host.member.post(`/v1/runs/${id}/cancel`)).body).toMatchObject({ ending: 'cancelled' });
+    expect((await api.host.member.post(`/v1/runs/${id}/cancel`)).body).toMatchObject({ ending: 'cancelled' });
     await stopping;
     const second = await startTestWorker(world, { taskQueue: queue });
     const handle = second.client.workflow.getHandle(wakeWorkflowId(world.scribe.id, messageId));

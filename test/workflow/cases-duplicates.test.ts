@@ -1,15 +1,15 @@
-// Seen elsewhere: one cause, several copies. What each of these cases comes to here, and where it is shown.
+// Cases of other systems in which one cause has several effects, and the test that shows the result here.
 //
 //   one message, delivered many times under many ids      never-twice: 50 starts under its workflow id, 50 under others
-//   a hidden transport retry posts twice                  lost-answers: every COMMIT cut before and after it is done
-//   a mark "retry" taken for proof of a first delivery    lost-answers: a later claim attempt counts like the first
+//   a hidden transport retry posts twice                  lost-answers: every COMMIT is cut before and after it is done
+//   a "retry" mark counts as proof of a first delivery    lost-answers: a later claim attempt counts like the first
 //   two workers at once during a deploy                   many-at-once, and by processes crash/deploy-drill
 //   killed at the time limit, then retried                here
 //   an attempt storm after an ordinary error              never-twice: one attempt, in every activity
 //   the engine's default of endless retries               here: every activity has its policy, and a new one needs its own
 //   client retries times activity retries                 here
 //   a lock lost while its holder was only slow            crash/worker-frozen: a claim has no expiry to lose
-//   a failed run that answers for a good one              here
+//   a failed run that suppresses a later good run         here
 //   saved, and the wake never started                     cases-temporal
 
 import { readdirSync, readFileSync } from 'node:fs';
@@ -71,12 +71,12 @@ test('an answer after the time limit: one request, one attempt, no reply, and th
   await expectLedgerEqualsRoom(world.db, run.id);
 });
 
-describe('every activity says how often it is tried', () => {
+describe('every activity has an explicit number of attempts', () => {
   const WORKFLOWS = join(__dirname, '..', '..', 'workflows');
   const T = { limitMs: 300_000, stepMs: 10_000, modelMs: 95_000, heartbeatMs: 10_000 };
   const ONCE = { maximumAttempts: 1 };
 
-  /** The options of every proxy that proxies.ts makes, by how it is made. */
+  /** The options of every proxy that proxies.ts makes, by the function that makes it. */
   function loadOptions(): Record<'always' | 'model' | 'stop' | 'resume', ActivityOptions[]> {
     const made: ActivityOptions[] = [];
     const take = (): ActivityOptions[] => made.splice(0);
@@ -98,7 +98,7 @@ describe('every activity says how often it is tried', () => {
     return { always, model: modelOptions, stop, resume: take() };
   }
 
-  test('what acts: once, or within the time limit; what only records: until Postgres answers', () => {
+  test('an activity that acts runs once or within the time limit; one that only records retries until Postgres answers', () => {
     const options = loadOptions();
     expect(options.always).toHaveLength(3);
     for (const each of options.always) {
@@ -109,7 +109,7 @@ describe('every activity says how often it is tried', () => {
     expect(options.model).toMatchObject([{ retry: { maximumInterval: '8s' }, scheduleToCloseTimeout: 1_000 }]);
   });
 
-  test('an activity that no one of these calls, or that is called from elsewhere, is missed here', () => {
+  test('proxies.ts is the only file that calls activities, and it calls every activity', () => {
     const proxies = readFileSync(join(WORKFLOWS, 'proxies.ts'), 'utf8');
     const picked = [...proxies.matchAll(/Pick<Activities, ([^>]+)>/g)].flatMap(([, names = '']) =>
       [...names.matchAll(/'(\w+)'/g)].map(([, name]) => name),
@@ -125,7 +125,7 @@ describe('every activity says how often it is tried', () => {
 });
 
 describe('a provider that always fails', () => {
-  test('is asked three times in all, also when the worker is another one by the third', async () => {
+  test('gets three requests in total, also if another worker sends the third', async () => {
     const failing = answer.error(500, null, { 'retry-after-ms': '1500' });
     model.respond(() => failing);
     const first = await startWorker();
@@ -139,7 +139,7 @@ describe('a provider that always fails', () => {
     expect(model.requests).toHaveLength(3);
   });
 
-  test('at an address that the owner supplied, once', async () => {
+  test('gets one request at an address that the owner supplied', async () => {
     await startWorker({ deps: { allowedModelHosts: [new URL(model.url).host] } });
     model.respond(() => answer.error(500, null, { 'retry-after-ms': '1' }));
     const owned = await world.addAgent({ slug: 'owned' });
@@ -151,7 +151,7 @@ describe('a provider that always fails', () => {
   });
 });
 
-test('a run that failed is not answered for by another delivery; the same words again are a fresh run', async () => {
+test('another delivery does not repeat a failed run; the same text in a new message is a new run', async () => {
   const worker = await startWorker();
   const { id: agent } = await world.addAgent({ slug: 'keyless' });
   model.script(answer.error(401, 'invalid_api_key'));
@@ -181,7 +181,7 @@ test('a run that failed is not answered for by another delivery; the same words 
   });
   expect(model.requests).toHaveLength(1);
 
-  // With another secret, the same words in a new message.
+  // The same text in a new message, after the secret of the key was replaced.
   const { modelKeyId } = await world.db.agent.findUniqueOrThrow({ where: { id: agent } });
   await world.db.modelKey.update({ where: { id: modelKeyId as string }, data: { version: { increment: 1 } } });
   const again = await world.post(text);

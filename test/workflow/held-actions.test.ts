@@ -1,4 +1,4 @@
-// Runs that park, on a real Temporal: decided in any order, with both doors closed, expired, cancelled, lost.
+// Parked runs on a real Temporal: decided in any order, during an outage, expired, cancelled and lost.
 
 import type { Client } from '@temporalio/client';
 import fc from 'fast-check';
@@ -28,7 +28,7 @@ const HOLD_SEND = { task_send: 'hold' } as const;
 const stepsOf = (run: { steps: { stepKey: string; state: string }[] }) =>
   Object.fromEntries(run.steps.map((step) => [step.stepKey, step.state]));
 
-test('a held task: the reply is posted, the run parks holding nothing, the yes sends it', async () => {
+test('a held task: the reply is posted, the run parks without a timer or an activity, and the approval sends the task', async () => {
   const run = await ground.parkedRun(HOLD_SEND);
   const handle = ground.workflowOf(run.messageId);
   await until('the workflow to park', async () =>
@@ -55,7 +55,7 @@ test('a held task: the reply is posted, the run parks holding nothing, the yes s
   expect(searchAttributes['RunEnding']).toEqual(['replied']);
 });
 
-test('while the reply is held nothing is done; its yes posts it, and the rest follows', async () => {
+test('while the reply is held, no step acts; its approval posts it, and the other steps follow', async () => {
   const run = await ground.parkedRun({ reply: 'hold', memory: 'go', task_send: 'go' });
   expect(await world.db.message.count({ where: { runId: run.id } })).toBe(0);
   expect(await world.db.memoryEntry.count({ where: { runId: run.id } })).toBe(0);
@@ -74,7 +74,7 @@ test.each([
       await reconcileOnce(ground.reconciler());
     },
   ],
-] as const)('a reply that was %s ends the run so, and supersedes all after it', async (state, end) => {
+] as const)('a reply that was %s ends the run with that ending and supersedes all later steps', async (state, end) => {
   const run = await ground.parkedRun({ reply: 'hold', task_send: 'hold' });
   await ground.approve(run, 'task_send:1');
   await end(run);
@@ -86,12 +86,12 @@ test.each([
   await expectLedgerEqualsRoom(world.db, run.id);
 });
 
-test('an action expires with nobody there: run, ledger and inbox say the same, and the other action is carried out', async () => {
+test('an action expires without a person: run, ledger and inbox agree, and the other action is executed', async () => {
   const run = await ground.parkedRun({ memory: 'hold', task_send: 'hold' });
   await letExpire(world, run.id, 'memory');
   await reconcileOnce(ground.reconciler());
   await until(
-    'the expiry to be told',
+    'the signal of the expiry to be delivered',
     async () => (await world.db.runSignal.count({ where: { runId: run.id, deliveredAt: null } })) === 0,
   );
   expect((await world.db.run.findUniqueOrThrow({ where: { id: run.id } })).state).toBe('open');
@@ -105,7 +105,7 @@ test('an action expires with nobody there: run, ledger and inbox say the same, a
   await expectLedgerEqualsRoom(world.db, run.id);
 });
 
-test('several holds of a run decided in any order, at once or one by one: each as it was decided, each once', async () => {
+test('several held actions of a run, decided in any order, at once or one by one: each decision applies exactly once', async () => {
   const kinds = ['reply', 'memory', 'task_send:1', 'task_send:2'];
   const reply = { ...SAYS_ALL, tasks_to_send: [SEND, { ...SEND, goal: 'And this.' }] };
   await fc.assert(
@@ -116,22 +116,22 @@ test('several holds of a run decided in any order, at once or one by one: each a
       async (order, answers, atOnce) => {
         const run = await ground.parkedRun({ reply: 'hold', memory: 'hold', task_send: 'hold' }, reply);
         const all = order.map((step, n) => [step, answers[n]!] as const);
-        const tell = ([step, decision]: (typeof all)[number]) =>
+        const send = ([step, decision]: (typeof all)[number]) =>
           decide(world, ground.door.host.admin, run.id, step, decision);
-        if (atOnce) await Promise.all(all.map(tell));
+        if (atOnce) await Promise.all(all.map(send));
         else
           for (const each of all)
-            if ((await world.db.run.findUnique({ where: { id: run.id } }))?.state === 'open') await tell(each);
+            if ((await world.db.run.findUnique({ where: { id: run.id } }))?.state === 'open') await send(each);
         const closed = await closedRun(world.db, run.messageId, world.scribe.id);
-        const said = new Map(all);
-        const replied = said.get('reply') === 'approve';
+        const decisions = new Map(all);
+        const replied = decisions.get('reply') === 'approve';
         expect(closed.ending).toBe(replied ? 'replied' : 'declined');
         const states = await holdStates(world, run.id);
         for (const step of kinds) {
-          const yes = said.get(step) === 'approve';
+          const approved = decisions.get(step) === 'approve';
           if (replied || step === 'reply') {
-            expect([step, states[step]]).toEqual([step, yes ? 'executed' : 'declined']);
-            expect([step, stepsOf(closed)[step]]).toEqual([step, yes ? 'done' : 'declined']);
+            expect([step, states[step]]).toEqual([step, approved ? 'executed' : 'declined']);
+            expect([step, stepsOf(closed)[step]]).toEqual([step, approved ? 'done' : 'declined']);
           } else {
             expect(['superseded', 'declined'] as HeldActionState[]).toContain(states[step]);
             expect(stepsOf(closed)[step]).toBe('superseded');
@@ -144,13 +144,13 @@ test('several holds of a run decided in any order, at once or one by one: each a
   );
 });
 
-test('a signal that nobody decided is no yes: nothing is done, and the run goes on waiting', async () => {
+test('a signal without a decision is no approval: no step acts, and the run continues to wait', async () => {
   const run = await ground.parkedRun(HOLD_SEND);
   const handle = ground.workflowOf(run.messageId);
   for (let n = 0; n < 3; n += 1) await handle.signal(DECISION_SIGNAL, { step: 'task_send:1', state: 'approved' });
   await handle.signal(DECISION_SIGNAL, { step: 'nothing', state: 'approved' });
-  // The step that it was told of: handed out, and done without doing anything.
-  await until('it to have looked and to wait again', async () => {
+  // The activity of the signalled step runs and has no effect.
+  await until('the run to check the step and to wait again', async () => {
     const { events } = await handle.fetchHistory();
     const types = (events ?? []).flatMap(
       (event) => event.activityTaskScheduledEventAttributes?.activityType?.name ?? [],
@@ -164,7 +164,7 @@ test('a signal that nobody decided is no yes: nothing is done, and the run goes 
   await expectLedgerEqualsRoom(world.db, run.id);
 });
 
-test('a decision said again and again reaches the workflow once: its history does not grow with its callers', async () => {
+test('a repeated decision reaches the workflow once: the history does not grow with the number of requests', async () => {
   const run = await ground.parkedRun({ memory: 'hold', task_send: 'hold' });
   const action = (await heldOf(world, run.id)).get('memory')!;
   const body = { decision: 'decline', hash: action.sha256 };
@@ -188,22 +188,22 @@ test('a decision said again and again reaches the workflow once: its history doe
   await expectLedgerEqualsRoom(world.db, run.id);
 });
 
-test('cancel and yes at the same time, many times: one outcome each, the action at most once, and the agent goes on', async () => {
+test('a cancel and an approval at the same time, 50 times: one outcome each, at most one effect, and the agent continues', async () => {
   const outcomes = new Set<string>();
   for (let round = 0; round < 50; round += 1) {
     const run = await ground.parkedRun(HOLD_SEND, { tasks_to_send: [SEND] });
-    const [yes, cancel] = await Promise.all([
+    const [approval, cancel] = await Promise.all([
       ground.approve(run, 'task_send:1'),
       ground.door.host.admin.post(`/v1/runs/${run.id}/cancel`),
     ]);
     const closed = await closedRun(world.db, run.messageId, world.scribe.id);
     const state = (await holdStates(world, run.id))['task_send:1'];
     const sent = await world.db.task.count({ where: { runId: run.id } });
-    outcomes.add(`${yes.status} ${cancel.status} ${closed.ending} ${state} ${sent}`);
+    outcomes.add(`${approval.status} ${cancel.status} ${closed.ending} ${state} ${sent}`);
     await expectLedgerEqualsRoom(world.db, run.id);
   }
   const possible = [
-    // The yes came first, and its run was cancelled before the step; or after it.
+    // The approval came first, and its run was cancelled before the step, or not cancelled.
     '200 200 cancelled superseded 0',
     '200 409 silent executed 1',
     // The cancel came first.
@@ -216,8 +216,8 @@ test('cancel and yes at the same time, many times: one outcome each, the action 
   expect((await closedRun(world.db, messageId, world.scribe.id)).ending).toBe('replied');
 });
 
-describe('with a door closed', () => {
-  test('decided while no worker runs: carried out by the next one', async () => {
+describe('during an outage', () => {
+  test('an action decided without a running worker is executed by the next worker', async () => {
     await ground.aloneWith(async (taskQueue) => {
       const first = await startTestWorker(world, { taskQueue, dispatch: false });
       await setRights(world, HOLD_SEND);
@@ -236,7 +236,7 @@ describe('with a door closed', () => {
     });
   });
 
-  test('Temporal down at the decision: it is recorded, stays in the outbox, and is told when Temporal is back', async () => {
+  test('without Temporal, a decision is recorded, stays in the outbox, and is signalled when Temporal is back', async () => {
     await ground.aloneWith(async (taskQueue) => {
       const quiet = await startTestWorker(world, { taskQueue, dispatch: false });
       await setRights(world, HOLD_SEND);
@@ -258,11 +258,11 @@ describe('with a door closed', () => {
     });
   });
 
-  test('the API is gone between decision and delivery: its outbox row is delivered without it', async () => {
+  test('if the API stops between decision and delivery, its outbox row is delivered without it', async () => {
     const run = await ground.parkedRun(HOLD_SEND);
     const own = await connectDatabase(world.url, {
       poolSize: 2,
-      applicationName: 'door',
+      applicationName: 'api',
       lockTimeoutMs: 3_000,
       statementTimeoutMs: 5_000,
       transactionTimeoutMs: 8_000,
@@ -275,10 +275,10 @@ describe('with a door closed', () => {
     expect(stepsOf(closed)).toMatchObject({ 'task_send:1': 'done' });
   });
 
-  test('a yes whose signal was lost is told again after a minute, and one that nobody can carry out is lost after a day', async () => {
+  test('an approval whose signal was lost is signalled again after a minute; a run that no worker executes is lost after a day', async () => {
     const run = await ground.parkedRun(HOLD_SEND);
     const other = await ground.parkedRun(HOLD_SEND);
-    // As if Temporal had taken the signals and forgotten them.
+    // The state after Temporal accepted the signals and lost them.
     await setRights(world, HOLD_SEND);
     await world.db.$executeRaw`
       UPDATE runs SET due_at = clock_timestamp() + interval '1 hour' WHERE state = 'open'`;
@@ -315,7 +315,7 @@ test('a run cancelled in Temporal while parked ends cancelled, and its actions a
   await expectLedgerEqualsRoom(world.db, run.id);
 });
 
-test('parked time does not count: a run parked for longer than its limit is carried out after its yes', async () => {
+test('parked time does not count: a run that was parked for longer than its limit continues after its approval', async () => {
   await ground.aloneWith(async (taskQueue) => {
     const short = await startTestWorker(world, { taskQueue, dispatch: false, timeouts: { limitMs: 8_000 } });
     await setRights(world, HOLD_SEND);

@@ -1,4 +1,4 @@
-// What a run that only replies costs: activities, history events, bytes, statements. Counted, so never flaky.
+// The cost of a run that only replies: activities, history events, bytes and statements. The numbers are exact, not timings.
 
 import pg from 'pg';
 import { wakeWorkflowId } from '../../workflows/contract';
@@ -22,8 +22,8 @@ afterAll(async () => {
 });
 
 /**
- * Every statement that any connection of this process sends, but those that only open and close a transaction. Installed
- * before the first connection is made, since the pool keeps what it finds then.
+ * Every statement that a connection of this process sends, except those that only open and close a transaction. Installed
+ * before the first connection, because the pool keeps the methods that it finds then.
  */
 function countStatements(): { begin(): void; texts: string[] } {
   const counter = { texts: [] as string[], begin: () => void (counter.texts.length = 0) };
@@ -42,7 +42,7 @@ const statements = countStatements();
 
 test('a run that only replies takes 3 activities, at most 25 events, 4 kB of history and 20 statements', async () => {
   model.script(answer.reply('Hello.'), answer.reply('Hello again.'));
-  // The first run opens connections; the second is what every other costs.
+  // The first run opens connections. The second has the cost of every later run.
   await replyTo('@scribe hello');
   const { workflowId } = await replyTo('@scribe hello again');
   const spent = statements.texts.length;
@@ -59,7 +59,7 @@ test('a run that only replies takes 3 activities, at most 25 events, 4 kB of his
 
 async function replyTo(text: string): Promise<{ workflowId: string }> {
   const posted = await world.post(text);
-  // What the post costs is the door's.
+  // The statements of the post belong to the API, not to the run.
   statements.begin();
   await worker.dispatch();
   const workflowId = wakeWorkflowId(world.scribe.id, posted.messageId);

@@ -1,5 +1,5 @@
-// The connection to Postgres breaks at a COMMIT, in every activity: before it arrives, or when it is done and the worker
-// does not hear of it. The worker can't tell one from the other, and nothing is done twice.
+// In every activity, the connection to Postgres breaks at a COMMIT: before the COMMIT arrives, or after it is done and before
+// its answer. The worker cannot distinguish the two cases, and no effect happens twice.
 
 import { activityInfo } from '@temporalio/activity';
 import { connectDatabase, type Database } from '../../prisma/client';
@@ -38,18 +38,18 @@ const CASES: readonly Case[] = CUTS.flatMap((cut): Case[] => {
   const once = { transaction: 1, cut, onCrash: 'stop', ...ALL_DONE } as const;
   return [
     { ...once, activity: 'claimMessage' },
-    // A request that is claimed counts, sent or not.
+    // A claimed request counts, whether or not it was sent.
     { ...once, activity: 'callModel', requests: isDone ? ['unknown', 'answered'] : ['answered'] },
-    // An answer is in hand until it is stored: it is not asked for again.
+    // The worker keeps an answer until it is stored, so the request is not repeated.
     { ...once, activity: 'callModel', transaction: 2 },
     { ...once, activity: 'closeRun', ending: 'refused', states: [], requests: ['refused'] },
-    ...ACTING.map((activity, place): Case => {
+    ...ACTING.map((activity, position): Case => {
       const states = ACTING.map((_, index): StepState => {
-        if (index === place) return isDone ? 'done' : 'failed';
-        return index < place ? 'done' : 'not_reached';
+        if (index === position) return isDone ? 'done' : 'failed';
+        return index < position ? 'done' : 'not_reached';
       });
       const partly = states.includes('done') ? 'partial' : 'failed';
-      const ending = isDone && place === ACTING.length - 1 ? 'replied' : partly;
+      const ending = isDone && position === ACTING.length - 1 ? 'replied' : partly;
       return { ...once, activity, ending, states };
     }),
     ...ACTING.map((activity): Case => ({ ...once, activity, onCrash: 'resume' })),
@@ -62,7 +62,7 @@ let cutter: CommitCutter;
 let database: Database;
 let worker: TestWorker;
 const opened = new Map<Case, { room: TestRoom; messageId: string }>();
-/** What is to happen to whose run, by the agent's id. Each happens once. */
+/** The cases by the agent's id. Each case happens once. */
 const pending = new Map<string, Case>();
 
 beforeAll(async () => {
@@ -82,7 +82,7 @@ beforeAll(async () => {
   model.respond((request) => {
     const shown = request.textOf('user');
     for (const [text, scripted] of answers) if (shown.includes(text)) return scripted;
-    throw new Error('a request of no case');
+    throw new Error('the request belongs to no case');
   });
   for (const [index, each] of CASES.entries()) {
     const room = await openRoom(world, { name: String(index), modelUrl: model.url, onCrash: each.onCrash });
@@ -105,7 +105,7 @@ afterAll(async () => {
   await model.stop();
 });
 
-/** By the straight way to Postgres. */
+/** Dispatches over a direct connection to Postgres, which is never cut. */
 async function dispatch(): Promise<void> {
   const { client, taskQueue } = worker;
   await dispatchOnce({ db: world.db, client, taskQueue, onStartFailed: () => undefined });
@@ -141,7 +141,7 @@ test.each(CASES)('$activity, transaction $transaction, cut $cut, on_crash $onCra
   await expectLedgerEqualsRoom(world.db, run.id);
 });
 
-test('every connection that was to break did, and none holds anything', async () => {
+test('every cut happened, and no connection holds a lock', async () => {
   expect(cutter.cuts).toBe(CASES.length);
   await waitForNothingHeld(world.db);
 });

@@ -1,4 +1,4 @@
-// Many messages at once, two workers and two dispatchers: every message is answered, and none twice.
+// Many messages at once, two workers and two dispatchers: every message is answered exactly once.
 
 import { connectDatabase, type Database } from '../../prisma/client';
 import { expectGaplessRoom, waitForNothingHeld } from '../support/ledger';
@@ -74,7 +74,7 @@ test('200 messages to 5 agents, posted at once: 200 claims, 200 runs, 200 replie
   const agentOf = new Map(addressees.map(({ messageId, agentId }) => [messageId, agentId]));
   expect(replies.filter((reply) => agentOf.get(reply.refersTo as string) !== reply.authorId)).toEqual([]);
 
-  // A message, a reply and an ending each, and nothing else.
+  // For each message: a message event, a reply and an ending. No other event.
   const room = await world.db.room.findUniqueOrThrow({ where: { id: world.roomId } });
   expect(Number(room.lastSeq)).toBe(3 * MESSAGES);
   expect(room.runAllowance).toBe(1_000 - MESSAGES);

@@ -1,5 +1,5 @@
-// Many runs parked at once: a worker that starts again takes up none of them until it is decided, and when all are decided
-// at once, each is carried out once. `npm run bench` does the same with a thousand.
+// Many parked runs: a worker that starts again executes none of them before its decision, and when all are decided at once,
+// each action is executed once. `npm run bench` does the same with a thousand runs.
 
 import { decide, SEND, setRights } from '../support/holds';
 import { expectGaplessRoom } from '../support/ledger';
@@ -15,7 +15,7 @@ beforeAll(async () => {
 });
 afterAll(() => ground.close());
 
-test(`${RUNS} parked runs: nothing of them while they wait, all of them when they are decided at once`, async () => {
+test(`${RUNS} parked runs: no workflow task while they wait, and all end after they are decided at once`, async () => {
   const { world, model, door } = ground;
   const { db } = world;
   await ground.aloneWith(async (taskQueue) => {
@@ -35,7 +35,7 @@ test(`${RUNS} parked runs: nothing of them while they wait, all of them when the
     const before = await lengths();
     await first.stop();
 
-    // Whatever a worker takes up leaves events in the history of the run.
+    // A workflow task of a run would add events to its history.
     const second = await startTestWorker(world, { taskQueue });
     const other = await world.post('@scribe one more');
     await ground.untilParked(other.messageId);

@@ -1,4 +1,4 @@
-// What /metrics says after real runs: each number is asserted against what was made to happen.
+// The values of /metrics after real runs: each number must match the events that the test caused.
 
 import { closeAsLost } from '../../prisma/store/runs/fence';
 import { wakeWorkflowId } from '../../workflows/contract';
@@ -22,7 +22,7 @@ afterAll(async () => {
   await model.stop();
 });
 
-/** The value of one series, 0 where it is not there. */
+/** The value of one series, or 0 if the series is missing. */
 async function valueOf(series: string): Promise<number> {
   const { status, text } = await service.get('/metrics');
   expect(status).toBe(200);
@@ -30,11 +30,11 @@ async function valueOf(series: string): Promise<number> {
   return line === undefined ? 0 : Number(line.slice(series.length + 1));
 }
 
-test('a run that replies is counted once at each of its stations, with the tokens that its answer named', async () => {
+test('a run that replies is counted once at each of its stages, with the tokens that its answer reported', async () => {
   model.script(answer.reply('secret words of the reply'));
   const { messageId } = await world.post('@scribe secret words of the message');
   const run = await closedRun(world.db, messageId);
-  // The activity returns a moment after its transaction, which the ledger shows already.
+  // The activity returns a moment after its transaction, which the ledger already shows.
   await until(
     'the last activity to be counted',
     async () => (await valueOf('durable_room_activity_seconds_count{activity="postReply",outcome="done"}')) === 1,
@@ -54,7 +54,7 @@ test('a run that replies is counted once at each of its stations, with the token
   expect(await valueOf('durable_room_backlog{what="runs_open"}')).toBe(0);
 });
 
-test('a second execution is a refused claim, and an attempt that comes after the ending is a fenced one', async () => {
+test('a second execution counts as a refused claim, and an attempt after the ending counts as fenced', async () => {
   const [first] = await world.db.run.findMany();
   const { client } = service.temporal;
   await client.workflow.execute('agentRun', {
@@ -78,31 +78,31 @@ test('a second execution is a refused claim, and an attempt that comes after the
   expect(await valueOf('durable_room_runs_ended_total{ending="lost"}')).toBe(1);
 });
 
-test('wakes that will not run are counted by reason, wherever that was found', async () => {
+test('suppressed wakes are counted by reason, at the post and at the delivery', async () => {
   const agent = { where: { id: world.scribe.id } };
   const paused = 'durable_room_wakes_caused_total{state="suppressed",reason="paused"}';
   await world.db.agent.update({ ...agent, data: { pausedAt: new Date() } });
-  await world.post('@scribe one for nobody');
+  await world.post('@scribe one for no agent');
   expect(await valueOf(paused)).toBe(1);
-  // As if the gate had shut after the wake was written: the dispatcher finds it.
+  // The state after a gate closed behind the written wake: the dispatcher finds it.
   await world.db.wake.updateMany({ where: { state: 'suppressed' }, data: { state: 'pending', reason: null } });
   await service.waitForPass('dispatcher');
   expect(await valueOf(paused)).toBe(2);
   await world.db.agent.update({ ...agent, data: { pausedAt: null } });
 });
 
-test('no label and no line holds an id, a key or a word that was said', async () => {
+test('no label and no line contains an id, a key or content', async () => {
   const { text } = await service.get('/metrics');
   expect(text).toContain('durable_room_claims_total');
   expect(text).not.toMatch(/(room|agent|co|run|wake|msg|mk|key)_[0-9a-z]{20,}/);
   expect(text).not.toMatch(/secret words|sk-test-key|a long one|scribe|Larkspur/i);
 });
 
-test('the log tells of each run by its ids, from its claim to its ending, and repeats nothing that was said', async () => {
+test('the log names each run by its ids, from its claim to its ending, and contains no content', async () => {
   const run = await world.db.run.findFirstOrThrow({ where: { ending: 'replied' } });
-  const told = service.lines.filter((line) => line['run'] === run.id && line['level'] === 30);
+  const logged = service.lines.filter((line) => line['run'] === run.id && line['level'] === 30);
   const execution = { workflow: run.workflowId, execution: run.temporalRunId, attempt: 1 };
-  expect(told).toMatchObject([
+  expect(logged).toMatchObject([
     {
       msg: 'run claimed',
       wake: run.wakeId,
@@ -116,7 +116,7 @@ test('the log tells of each run by its ids, from its claim to its ending, and re
   expect(JSON.stringify(service.lines)).not.toMatch(/secret words|sk-test-key|a long one/);
 });
 
-test('the health port says that the process lives, that it is ready, and how long wakes have waited', async () => {
+test('the health port shows that the process is alive and ready, and how long wakes have waited', async () => {
   expect(await service.get('/healthz')).toMatchObject({ status: 200 });
   const { status, text } = await service.get('/readyz');
   expect(status).toBe(200);

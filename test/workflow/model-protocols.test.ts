@@ -1,5 +1,5 @@
-// A whole run at a provider of each wire format: what it leaves in the ledger, how often it asks whatever fails, and that an
-// owner's address is guarded there too. Every request is counted at the server.
+// A complete run with each wire format: the ledger, the number of requests after every failure, and the guard of an owner's
+// address. The server counts every request.
 
 import { closedRun, startTestWorker, until, type TestWorker } from '../support/runs';
 import { answer, startScriptedModel, type ScriptedAnswer, type ScriptedModel } from '../support/scripted-model-server';
@@ -35,7 +35,7 @@ async function runOf(slug: string) {
   return closedRun(world.db, messageId);
 }
 
-/** Asked again at once: the waits are shown elsewhere. */
+/** The next request follows at once. Other tests cover the waits. */
 const AT_ONCE = { 'retry-after-ms': '1' };
 
 describe.each(ALL_FORMATS)('%s', (protocol) => {
@@ -54,7 +54,7 @@ describe.each(ALL_FORMATS)('%s', (protocol) => {
     expect(await world.db.memoryEntry.count({ where: { runId: run.id } })).toBe(1);
   });
 
-  test('a reply without token counts is posted all the same, and they read unknown', async () => {
+  test('a reply without token counts is posted, and its counts are unknown', async () => {
     model.script(answer.reply('Done.', { usage: undefined }));
     expect(await runOf(slug)).toMatchObject({
       ending: 'replied',
@@ -62,7 +62,7 @@ describe.each(ALL_FORMATS)('%s', (protocol) => {
     });
   });
 
-  test('whatever fails, three requests are all that the provider ever sees', async () => {
+  test('after any failure, the provider gets at most three requests', async () => {
     const failing = [
       answer.error(429, 'rate_limit_error', AT_ONCE),
       answer.with(answer.html(529), { headers: AT_ONCE }),
@@ -76,7 +76,7 @@ describe.each(ALL_FORMATS)('%s', (protocol) => {
     expect(model.requests).toHaveLength(3);
   });
 
-  test('an answer reset inside its body is asked for again, and posted once', async () => {
+  test('an answer whose connection breaks inside the body is requested again, and posted once', async () => {
     model.script(answer.resetMidBody(), 'Done.');
     const run = await runOf(slug);
     expect(run).toMatchObject({ ending: 'replied' });
@@ -92,7 +92,7 @@ describe.each(ALL_FORMATS)('%s', (protocol) => {
     ['used-up quota', answer.error(429, 'insufficient_quota', { 'retry-after': '1' }), { code: 'quota' }],
     ['a rejected key', answer.error(401, null), { code: 'key_rejected' }],
     ['a refusal to answer', answer.reply('', { finishReason: 'content_filter' }), { code: 'model_declined' }],
-  ])('one request is all after %s, and the task stays open', async (what, refusal, expected) => {
+  ])('after %s no other request is sent, and the task stays open', async (what, refusal, expected) => {
     const fresh = `${slug}-${what.replaceAll(' ', '-')}`;
     await world.addAgent({ slug: fresh, protocol });
     model.script(refusal);
@@ -103,7 +103,7 @@ describe.each(ALL_FORMATS)('%s', (protocol) => {
     expect(await world.db.task.findUniqueOrThrow({ where: { id: taskId } })).toMatchObject({ state: 'in_progress' });
   });
 
-  test("at an owner's own address one request is all, also when its answer is reset", async () => {
+  test("an owner's own address gets only one request, also if its connection breaks", async () => {
     model.script(answer.resetMidBody(), 'never asked for');
     const run = await runOf(`own-${slug}`);
     expect(run).toMatchObject({ ending: 'busy', requests: [{ outcome: 'retry', code: 'connection' }] });
@@ -111,13 +111,13 @@ describe.each(ALL_FORMATS)('%s', (protocol) => {
     expect(model.requests).toHaveLength(1);
   });
 
-  test('an answer cut off by the token limit does nothing that it declares', async () => {
+  test('an answer cut off by the token limit has no effect', async () => {
     model.script(answer.reply({ reply: 'half' }, { finishReason: 'length' }));
     expect(await runOf(slug)).toMatchObject({ ending: 'failed', code: 'reply_truncated', reply: null });
   });
 });
 
-describe("an owner's address that came into the database another way", () => {
+describe("an owner's address that was written directly to the database", () => {
   const port = (): string => new URL(model.url).port;
 
   test.each<[string, () => string]>([
@@ -136,7 +136,7 @@ describe("an owner's address that came into the database another way", () => {
   });
 });
 
-test('a cancelled run gives its request up, and the provider sees that in every format', async () => {
+test('a cancelled run aborts its request, and the provider sees the abort in every format', async () => {
   for (const protocol of ALL_FORMATS) {
     model.reset();
     const held = answer.hold('late');

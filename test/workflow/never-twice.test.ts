@@ -1,4 +1,4 @@
-// Whatever starts, repeats or resets an execution: one claim, one reply, and nothing by anybody else.
+// After any start, repeat or reset of an execution: one claim, one reply, and no effect of another execution.
 
 import { randomUUID } from 'node:crypto';
 import { WorkflowExecutionAlreadyStartedError, WorkflowFailedError } from '@temporalio/client';
@@ -26,10 +26,10 @@ const DECLARED = {
 let model: ScriptedModel;
 let world: World;
 let worker: TestWorker;
-/** The activity that breaks after its work, before its COMMIT. */
+/** The activity that throws after its work and before its COMMIT. */
 let broken: string | null = null;
 const logged: unknown[] = [];
-/** Being deleted from the start, because that takes long. */
+/** A run whose workflow is deleted. The deletion takes long, so it starts before the tests. */
 let forgotten: Run;
 
 beforeAll(async () => {
@@ -39,7 +39,7 @@ beforeAll(async () => {
   await world.db.agent.update({ where: { id: clerk.id }, data: { alwaysOn: false } });
   worker = await startTestWorker(world, {
     dispatch: false,
-    // Patient with a busy machine: an attempt that is given up too early asks the model again.
+    // Long timeouts for a busy machine: an attempt that times out too early sends another model request.
     timeouts: { heartbeatMs: 5_000 },
     deps: { db: breakable(world.db), logFailure: ({ error }) => void logged.push(error) },
   });
@@ -111,7 +111,7 @@ test('a wake started 50 times under its workflow id and 50 times under others is
 });
 
 test('a workflow started by hand without a delivered wake is refused, and reads and writes nothing', async () => {
-  const { messageId: unaddressed } = await world.post('nobody is meant');
+  const { messageId: unaddressed } = await world.post('no agent is meant');
   const { messageId: tooDeep } = await world.post('@scribe too many hops', { hop: 99 });
   const { messageId: pending } = await world.post('@scribe not yet');
   const agent = world.scribe.id;
@@ -125,7 +125,7 @@ test('a workflow started by hand without a delivered wake is refused, and reads 
   expect(await world.db.roomEvent.count()).toBe(before);
   expect(await world.db.agentRunLock.count({ where: { messageId: { in: [unaddressed, tooDeep, pending] } } })).toBe(0);
   expect(model.requests).toHaveLength(0);
-  // The wake itself is none the worse for it.
+  // The wake itself still runs.
   await worker.dispatch();
   await closedRun(world.db, pending);
   await expectDoneOnce(pending, 0);
@@ -148,7 +148,7 @@ test('a finished run, reset to each of its workflow tasks, does nothing a second
   const fenced = { result: 'fenced', why: 'not_mine', run: run.id };
   expect(results).toEqual([
     { result: 'fenced', why: 'already_claimed', run: run.id },
-    // From the model call on; a reset to the very end has only the ending left to say.
+    // After a reset to the model call or later, the copy is fenced. A reset to the last task only returns the ending.
     fenced,
     fenced,
     fenced,
@@ -168,12 +168,12 @@ test('a run that is reset while its model answers is fenced, and the answer is n
   const result = await resetTo(run, (await workflowTasksOf(run)).at(-1));
   expect(result).toEqual({ result: 'fenced', why: 'not_mine', run: run.id });
   expect(await world.db.modelRequest.count({ where: { runId: run.id } })).toBe(1);
-  // The attempt of the terminated execution hears of it by its heartbeat.
+  // The attempt of the terminated execution learns of it by its heartbeat.
   await until('the request to be given up', async () => model.requests[0]?.aborted);
   expect(await world.db.message.count({ where: { runId: run.id } })).toBe(0);
 });
 
-describe('an ordinary error, a bug of ours, is never tried again', () => {
+describe('an unexpected error is a bug, and its activity is never retried', () => {
   const acting = [
     { activity: 'callModel', ending: 'failed', states: [] },
     { activity: 'postReply', ending: 'failed', states: ['failed', 'not_reached', 'not_reached', 'not_reached'] },
@@ -183,7 +183,7 @@ describe('an ordinary error, a bug of ours, is never tried again', () => {
   ];
   const others = ['claimMessage', 'closeRun'];
 
-  test('every activity is tried here, but for the one that only looks and the one that only holds', () => {
+  test('every activity is tested here, except `findEnding` and `openHeldActions`', () => {
     const elsewhere = new Set(['findEnding', 'openHeldActions']);
     const known = Object.keys(createActivities({} as ActivityDeps)).filter((name) => !elsewhere.has(name));
     expect([...acting.map(({ activity }) => activity), ...others].sort()).toEqual(known.sort());
@@ -213,7 +213,7 @@ describe('an ordinary error, a bug of ours, is never tried again', () => {
     await expect(worker.client.workflow.getHandle(workflowId).result()).rejects.toBeInstanceOf(WorkflowFailedError);
     expect(await attemptsOf(workflowId, activity)).toEqual([1]);
     logged.splice(0);
-    // Nothing of the broken transaction stays: the reconciler finds a wake unclaimed, or a run open.
+    // The failed transaction is rolled back: the reconciler finds an unclaimed wake or an open run.
     expect(await world.db.agentRunLock.count({ where: { messageId } })).toBe(activity === 'claimMessage' ? 0 : 1);
     expect(await world.db.run.count({ where: { messageId, state: 'closed' } })).toBe(0);
   });
@@ -233,7 +233,7 @@ test('a wake started again after its workflow was deleted is refused by the clai
   await expectDoneOnce(run.messageId, 1);
 });
 
-/** A run that ended, and whose workflow Temporal is told to delete. */
+/** A run that ended, and whose workflow is deleted from Temporal. */
 async function startForgetting(): Promise<Run> {
   const { messageId } = await world.post('@scribe hello');
   await worker.dispatch();
@@ -253,7 +253,7 @@ async function workflowTasksOf(run: Run): Promise<EventId[]> {
   return (events ?? []).filter((each) => each.workflowTaskCompletedEventAttributes).map((each) => each.eventId);
 }
 
-/** Resets the run's own execution, and returns what the copy came to. */
+/** Resets the run's own execution and returns the result of the copy. */
 async function resetTo(run: Run, workflowTaskFinishEventId: EventId): Promise<unknown> {
   const { runId } = await worker.client.workflowService.resetWorkflowExecution({
     namespace: 'default',

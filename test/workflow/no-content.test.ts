@@ -1,5 +1,5 @@
-// No content in a history. Everything that anybody can write is marked: names, instructions, messages, tasks, memory, what
-// a model and a provider say, keys. Every ending and failure is run, and everything that Temporal then holds is searched.
+// No content in a history. All text from users, models and providers is marked: names, instructions, messages, tasks, memory,
+// answers, errors and keys. The tests run every ending and failure, and then search everything that Temporal holds.
 
 import { randomBytes } from 'node:crypto';
 import { createSecretBox } from '../../workflows/policy/secret-box';
@@ -13,7 +13,7 @@ import { readableExecution, resetExecution } from '../support/histories-read';
 import { closedRun, startTestWorker, until, type TestWorker } from '../support/runs';
 import { answer, startScriptedModel, type ScriptedAnswer, type ScriptedModel } from '../support/scripted-model-server';
 
-/** In every text that is planted, and in nothing else. */
+/** Matches every planted text and no other text. */
 const MARK = /canary/i;
 const GO = { reply: 'go', memory: 'go', task_update: 'go', task_send: 'go' } as const;
 
@@ -21,10 +21,10 @@ let model: ScriptedModel;
 let api: TestApi;
 let admin: ApiClient;
 let modelKeyId: string;
-/** Answers tasks for nobody: it is not always on. */
+/** An agent that is not always-on, so that it never answers a task. */
 let clerk: string;
 const workers: TestWorker[] = [];
-/** Endings that were seen. */
+/** The endings of the runs so far. */
 const seen = new Set<Ending>();
 
 beforeAll(async () => {
@@ -57,7 +57,7 @@ interface Scene {
 }
 
 let scenes = 0;
-/** A room of its own with an agent of its own, so that no scene meets another. */
+/** Creates a room with one agent, so that no scene affects another. */
 async function openScene(options: { rights?: object; onCrash?: string; key?: string } = {}): Promise<Scene> {
   const slug = `canary-${(scenes += 1)}`;
   const agent = await addAgent(slug, true, options.key);
@@ -111,8 +111,8 @@ async function heldOf(workflowId: string): Promise<string> {
   return texts.join('\n');
 }
 
-/** Fails unless the run of this message ended so, and Temporal holds its execution and nothing of what was said. */
-async function expectNothingSaid(messageId: string, ending: Ending): Promise<string> {
+/** Fails unless the run of this message has this ending, and Temporal holds its execution without any content. */
+async function expectNoContent(messageId: string, ending: Ending): Promise<string> {
   const run = await closedRun(api.db, messageId);
   expect(run.ending).toBe(ending);
   seen.add(ending);
@@ -141,26 +141,26 @@ const everything = (task?: string): ScriptedAnswer =>
     ],
   });
 
-/** A provider that says as much as it can in every way it can fail. */
-const said = { error: { message: 'canary error', type: 'canary_type', code: 'canary_code', param: 'canary' } };
+/** A provider error with marked content in every field. */
+const errorBody = { error: { message: 'canary error', type: 'canary_type', code: 'canary_code', param: 'canary' } };
 const canaryHeaders = { 'x-request-id': 'canary-request', 'content-type': 'application/json' };
 const fails = (status: number, headers: Record<string, string> = {}): ScriptedAnswer =>
-  answer.raw(status, JSON.stringify(said), { ...canaryHeaders, ...headers });
+  answer.raw(status, JSON.stringify(errorBody), { ...canaryHeaders, ...headers });
 
 test('a marker that is planted is found: in an input, a summary, a memo, a header and a failure', async () => {
   const worker = await startWorker();
-  for (const [place, planted] of Object.entries({
+  for (const [field, planted] of Object.entries({
     input: { args: [{ agent: 'canary', message: 'none' }] },
     summary: { args: [{ agent: 'a', message: 'b' }], staticSummary: 'canary' },
     details: { args: [{ agent: 'a', message: 'b' }], staticDetails: 'canary' },
     memo: { args: [{ agent: 'a', message: 'b' }], memo: { note: 'canary' } },
   })) {
     const workflowId = `planted/${randomBytes(6).toString('hex')}`;
-    const options = { workflowId, taskQueue: 'nobody', ...planted };
+    const options = { workflowId, taskQueue: 'unused', ...planted };
     const handle = await worker.client.workflow.start('agentRun', options);
     await handle.terminate();
     const held = await until('the planted execution to be listed', async () => (await heldOf(workflowId)) || false);
-    expect(`${place}: ${MARK.test(held)}`).toBe(`${place}: true`);
+    expect(`${field}: ${MARK.test(held)}`).toBe(`${field}: true`);
   }
 });
 
@@ -168,24 +168,24 @@ test('endings of a run whose provider answers: replied by message and by task, s
   const worker = await startWorker();
   const scene = await openScene();
   model.script(everything());
-  await expectNothingSaid(await wake(scene, worker), 'replied');
+  await expectNoContent(await wake(scene, worker), 'replied');
 
   const tasked = await openScene();
   model.respond(async () => {
     const task = await api.db.task.findFirstOrThrow({ where: { recipientAgentId: tasked.agent } });
     return everything(task.id);
   });
-  await expectNothingSaid(await wake(tasked, worker, 'task'), 'replied');
+  await expectNoContent(await wake(tasked, worker, 'task'), 'replied');
   model.respond(() => 'ok');
 
   model.script(
     answer.reply({ reply: null, memory: { category: 'fact', content: 'canary', tags: [], visibility: 'private' } }),
   );
-  await expectNothingSaid(await wake(await openScene(), worker), 'silent');
+  await expectNoContent(await wake(await openScene(), worker), 'silent');
 
   model.script(everything());
   const refused = await openScene({ rights: { ...GO, reply: 'refuse' } });
-  await expectNothingSaid(await wake(refused, worker), 'not_allowed');
+  await expectNoContent(await wake(refused, worker), 'not_allowed');
 });
 
 test.each<[string, Ending, ScriptedAnswer[]]>([
@@ -215,11 +215,11 @@ test.each<[string, Ending, ScriptedAnswer[]]>([
   // The key's own state would suppress the next wake.
   await api.db.$executeRaw`UPDATE model_keys SET rejected_version = NULL`;
   model.script(...answers);
-  await expectNothingSaid(await wake(await openScene(), worker), ending);
+  await expectNoContent(await wake(await openScene(), worker), ending);
   await api.db.$executeRaw`UPDATE model_keys SET rejected_version = NULL`;
 });
 
-test('failures of ours whose errors hold content: in every activity after the claim', async () => {
+test('internal failures whose errors contain content, in every activity after the claim', async () => {
   for (const [failIn, ending] of [
     ['callModel', 'failed'],
     ['postReply', 'failed'],
@@ -233,7 +233,7 @@ test('failures of ours whose errors hold content: in every activity after the cl
       const task = await api.db.task.findFirst({ where: { recipientAgentId: scene.agent } });
       return everything(task?.id);
     });
-    await expectNothingSaid(await wake(scene, worker, 'task'), ending);
+    await expectNoContent(await wake(scene, worker, 'task'), ending);
   }
   model.respond(() => 'ok');
 });
@@ -248,25 +248,26 @@ test('a model key that no master key opens: the failure names no key', async () 
   const { baseUrl } = await api.db.modelKey.findUniqueOrThrow({ where: { id } });
   const sealedSecret = lost.seal('sk-canary-lost', modelKeyBinding(id, baseUrl));
   await api.db.modelKey.update({ where: { id }, data: { sealedSecret } });
-  await expectNothingSaid(await wake(await openScene({ key: id }), worker), 'failed');
+  await expectNoContent(await wake(await openScene({ key: id }), worker), 'failed');
 });
 
-test('a run that is cancelled, one whose time is over, one that is terminated, and a copy that met the fence', async () => {
+test('a cancelled run, a run past its limit, a terminated run, and a fenced copy', async () => {
   const worker = await startWorker();
   const cancelled = await openScene();
-  // Whoever comes is answered so, and nothing is left over for who comes next: a request may be given up before it is sent.
+  // The same answer for every request, not a script: a request may be aborted before it is sent, and its scripted answer
+  // would be left for the next run.
   const held = answer.hold('canary late');
   model.respond(() => held);
   const messageId = await wake(cancelled, worker);
   const { workflowId } = await until('the claim', () => api.db.run.findFirst({ where: { messageId } }));
   await worker.client.workflow.getHandle(workflowId).cancel();
-  await expectNothingSaid(messageId, 'cancelled');
+  await expectNoContent(messageId, 'cancelled');
   held.release();
 
   const slow = await startWorker({ timeouts: { limitMs: 1_500 } });
   const never = answer.hold('canary never');
   model.respond(() => never);
-  await expectNothingSaid(await wake(await openScene(), slow), 'timed_out');
+  await expectNoContent(await wake(await openScene(), slow), 'timed_out');
   never.release();
 
   const lost = answer.hold('canary lost');
@@ -285,16 +286,16 @@ test('a run that is cancelled, one whose time is over, one that is terminated, a
     times: RECONCILER_TIMES,
     onAction: () => undefined,
   });
-  await expectNothingSaid(lostMessage, 'lost');
+  await expectNoContent(lostMessage, 'lost');
   lost.release();
 
   model.respond(() => 'ok');
   model.script(everything());
   const reset = await wake(await openScene(), worker);
-  const resetId = await expectNothingSaid(reset, 'replied');
+  const resetId = await expectNoContent(reset, 'replied');
   const copied = worker.client.workflow.getHandle(resetId, await resetExecution(worker.client, resetId));
   expect(await copied.result()).toMatchObject({ result: 'fenced' });
-  await expectNothingSaid(reset, 'replied');
+  await expectNoContent(reset, 'replied');
 });
 
 test('a held action: approved, declined, expired', async () => {
@@ -321,10 +322,10 @@ test('a held action: approved, declined, expired', async () => {
       await expectStatus(200, admin.post(`/v1/held-actions/${action.id}/decision`, decision));
     }
     await worker.signal();
-    await expectNothingSaid(messageId, ending);
+    await expectNoContent(messageId, ending);
   }
 });
 
-test('every ending was among them', () => {
+test('the scenes above cover every ending', () => {
   expect([...ENDINGS].filter((ending) => !seen.has(ending))).toEqual([]);
 });

@@ -1,4 +1,5 @@
-// Parked runs cost the reconciler next to nothing, and still get their ending: those terminated, deleted, copied, forgotten.
+// Parked runs cost the reconciler almost nothing, and still get their ending if their workflow is terminated, deleted or
+// copied, or their row is lost.
 
 import { createParkedSweep } from '../../worker/parked-sweep';
 import { reconcileOnce } from '../../worker/reconciler';
@@ -21,7 +22,7 @@ afterAll(() => ground.close());
 const HOLD_SEND = { task_send: 'hold' } as const;
 const sweep = () => createParkedSweep(ground.reconciler()).runOnce();
 
-test('a parked workflow that was terminated is found in what closed lately: its run is lost', async () => {
+test('a terminated parked workflow is found among the recently closed executions: its run is lost', async () => {
   const run = await ground.parkedRun(HOLD_SEND);
   const handle = ground.workflowOf(run.messageId);
   await ground.untilSaysParked(run.messageId);
@@ -35,7 +36,7 @@ test('a parked workflow that was terminated is found in what closed lately: its 
   await expectLedgerEqualsRoom(world.db, run.id);
 });
 
-test('one that was deleted is found within the hour: its run is lost', async () => {
+test('a deleted parked workflow is found within the hour: its run is lost', async () => {
   const run = await ground.parkedRun(HOLD_SEND);
   const { temporalRunId } = await world.db.run.findUniqueOrThrow({ where: { id: run.id } });
   expect((await world.db.run.findUniqueOrThrow({ where: { id: run.id } })).dueAt.getTime()).toBeLessThan(
@@ -53,7 +54,7 @@ test('one that was deleted is found within the hour: its run is lost', async () 
   });
 });
 
-test('a reset copy, parked for ever, is told to look: it meets the fence and does nothing', async () => {
+test('a reset copy that stays parked gets a recheck signal: it is fenced and has no effect', async () => {
   const run = await ground.parkedRun(HOLD_SEND);
   await ground.untilSaysParked(run.messageId);
   const handle = ground.workflowOf(run.messageId);
@@ -75,7 +76,7 @@ test('a reset copy, parked for ever, is told to look: it meets the fence and doe
   await expectLedgerEqualsRoom(world.db, run.id);
 });
 
-test('an execution whose run Postgres has forgotten is told to look, and ends', async () => {
+test('an execution whose run is missing in Postgres gets a recheck signal, and ends', async () => {
   const run = await ground.parkedRun(HOLD_SEND);
   const handle = ground.workflowOf(run.messageId);
   await ground.untilSaysParked(run.messageId);
@@ -88,7 +89,7 @@ test('an execution whose run Postgres has forgotten is told to look, and ends', 
   await expect(handle.result()).resolves.toMatchObject({ result: 'fenced' });
 });
 
-test('runs that wait as they should are left alone', async () => {
+test('parked runs in a correct state are not changed', async () => {
   const run = await ground.parkedRun(HOLD_SEND);
   const handle = ground.workflowOf(run.messageId);
   await ground.untilSaysParked(run.messageId);

@@ -1,5 +1,5 @@
-// A new version rolls out while runs are in flight: version 1 is stopped, version 2 made current, and every run ends as if
-// nothing had happened. Worker versioning by deployment, on a real server.
+// A new version rolls out while runs are in flight: version 1 is stopped, version 2 becomes current, and every run ends
+// normally. Worker versioning by deployment, on a real server.
 
 import { randomBytes } from 'node:crypto';
 import { decideHeldAction } from '../../prisma/store/runs/held-actions/decide';
@@ -60,26 +60,26 @@ async function versionsOf({ temporal }: TestService, messageId: string): Promise
   );
 }
 
-interface Standing {
+interface InFlight {
   readonly name: string;
-  /** Posts, and resolves when the run stands where it is to be met by the new version. */
-  arrange(): Promise<{ messageId: string; goOn: () => Promise<void> | void }>;
+  /** Posts a message, and resolves when its run is in the state in which the new version takes it over. */
+  arrange(): Promise<{ messageId: string; resume: () => Promise<void> | void }>;
 }
 
-/** Where runs stand while the version changes. */
-const STANDINGS: readonly Standing[] = [
+/** The states of runs while the version changes. */
+const IN_FLIGHT: readonly InFlight[] = [
   {
-    name: 'waiting for the model, which answers the old version while it stops',
+    name: 'waits for the model, which answers the old version while that version stops',
     arrange: async () => {
       const held = answer.hold('Answered late.');
       model.script(held);
       const { messageId } = await world.post('@scribe take your time');
       await model.waitForRequests(2);
-      return { messageId, goOn: () => held.release() };
+      return { messageId, resume: () => held.release() };
     },
   },
   {
-    name: 'parked, its reply waiting for a yes that comes when only the new version is left',
+    name: 'parked, with a reply that is approved when only the new version is left',
     arrange: async () => {
       const patient = await world.addAgent({ slug: 'patient', rights: { ...PRESETS.autonomous, reply: 'hold' } });
       model.script(answer.reply('Held.'));
@@ -88,18 +88,18 @@ const STANDINGS: readonly Standing[] = [
       await until('the run to park', () => world.db.run.findFirst({ where: parked }));
       return {
         messageId,
-        goOn: async () => {
+        resume: async () => {
           const action = await world.db.heldAction.findFirstOrThrow({ where: { agentId: patient.id } });
           const by = { keyId: 'key', name: 'Ada', companyId: action.companyId };
-          const yes = { decision: 'approve', hash: action.sha256 } as const;
-          await world.db.transaction((tx) => decideHeldAction(tx, by, action.id, yes));
+          const approval = { decision: 'approve', hash: action.sha256 } as const;
+          await world.db.transaction((tx) => decideHeldAction(tx, by, action.id, approval));
         },
       };
     },
   },
 ];
 
-test('version 1 is stopped and version 2 is current: what was in flight goes on there, asked once and replied once', async () => {
+test('after version 1 is stopped, version 2 continues the open runs: one request and one reply each', async () => {
   const one = await startVersion('v1');
   await makeCurrent(one, 'v1');
   model.script(answer.reply('From version 1.'));
@@ -107,18 +107,18 @@ test('version 1 is stopped and version 2 is current: what was in flight goes on 
   await closedRun(world.db, before.messageId);
   expect(await versionsOf(one, before.messageId)).not.toContain('v2');
 
-  const standing: { name: string; messageId: string; goOn: () => Promise<void> | void }[] = [];
-  for (const { name, arrange } of STANDINGS) standing.push({ name, ...(await arrange()) });
+  const inFlight: { name: string; messageId: string; resume: () => Promise<void> | void }[] = [];
+  for (const { name, arrange } of IN_FLIGHT) inFlight.push({ name, ...(await arrange()) });
 
   const two = await startVersion('v2');
   await makeCurrent(two, 'v2');
   const stopped = one.service.stop();
-  for (const { goOn } of standing) await goOn();
+  for (const { resume } of inFlight) await resume();
   await stopped;
   model.script(answer.reply('From version 2.'));
   const after = await world.post('@scribe are you still there');
 
-  for (const { messageId } of [...standing, after]) {
+  for (const { messageId } of [...inFlight, after]) {
     const run = await closedRun(world.db, messageId);
     expect(run).toMatchObject({ ending: 'replied', fencedCount: 0, requests: [{ number: 1, outcome: 'answered' }] });
     expect(await world.db.message.count({ where: { runId: run.id } })).toBe(1);
@@ -126,11 +126,11 @@ test('version 1 is stopped and version 2 is current: what was in flight goes on 
     await temporal.client.workflow.getHandle(await workflowOf(messageId)).result();
     expect((await versionsOf(two, messageId)).at(-1)).toBe('v2');
   }
-  for (const { messageId } of standing) expect((await versionsOf(two, messageId))[0]).toBe('v1');
+  for (const { messageId } of inFlight) expect((await versionsOf(two, messageId))[0]).toBe('v1');
   expect(await versionsOf(two, after.messageId)).not.toContain('v1');
 });
 
-test('versioning is off where nobody switched it on: a worker gets runs without being made current', async () => {
+test('versioning is off by default: a worker gets runs without becoming current', async () => {
   const plain = await startService(world, { TASK_QUEUE: `${TASK_QUEUE}-plain` });
   try {
     model.script(answer.reply('Unversioned.'));

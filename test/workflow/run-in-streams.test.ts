@@ -1,4 +1,4 @@
-// What a run writes, as subscribers of its room see it: one model call is one message, once, for everyone.
+// The output of a run in the streams of its room: every subscriber gets one message for one model call, once.
 
 import { randomBytes } from 'node:crypto';
 import pino from 'pino';

@@ -18,7 +18,7 @@ const ASSETS_SETTLE_MS = 100;
 async function main(): Promise<void> {
   let stack: Stack | undefined;
   let stopping = false;
-  // Without the prebuilt bundles, each worker bundles the workflow code as it is when the worker starts.
+  // Without the prebuilt bundles, each worker bundles the current workflow code when it starts.
   for (const name of ['workflow-bundle.js', 'workflow-bundle-traced.js']) {
     rmSync(join(__dirname, '..', name), { force: true });
   }

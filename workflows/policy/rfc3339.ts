@@ -4,7 +4,7 @@
 const DATE = /^(\d{4})-(\d{2})-(\d{2})$/;
 const TIME = /^(\d{4}-\d{2}-\d{2})[Tt]([01]\d|2[0-3]):[0-5]\d:[0-5]\d(\.\d{1,9})?([Zz]|[+-]([01]\d|2[0-3]):[0-5]\d)$/;
 
-/** The deadline as it is stored: a full date unchanged, a time with its offset as its instant in UTC. Null: neither. */
+/** The stored form of a deadline: a full date unchanged, a time with its offset as its instant in UTC. Null: neither. */
 export function parseDeadline(text: string): string | null {
   return isCalendarDate(text) ? text : (parseInstant(text)?.toISOString() ?? null);
 }

@@ -15,7 +15,7 @@ export interface KeyedRequest {
   readonly bodySha256: Buffer;
 }
 
-export interface KeptAnswer {
+export interface StoredAnswer {
   readonly status: number;
   readonly body: unknown;
 }
@@ -26,35 +26,35 @@ export type KeyState =
   | { readonly kind: 'in_flight' }
   /** The key was used for a request with another body. */
   | { readonly kind: 'other_body' }
-  | { readonly kind: 'answered'; readonly answer: KeptAnswer };
+  | { readonly kind: 'answered'; readonly answer: StoredAnswer };
 
 /** How long an answer is stored: longer than any client retries. */
-const KEPT_DAYS = 30;
+const RETENTION_DAYS = 30;
 
 /**
  * Locks a key until the transaction ends, and returns its state. Does not wait.
  *
  * Must be the first statement of its transaction: the caller writes after it, if the key is `unused`.
  */
-export async function takeKey(tx: SqlTx, request: KeyedRequest): Promise<KeyState> {
+export async function lockIdempotencyKey(tx: SqlTx, request: KeyedRequest): Promise<KeyState> {
   const [lock] = await tx.$queryRaw<{ taken: boolean }[]>`
     SELECT pg_try_advisory_xact_lock(${lockOf(request)}::bigint) AS taken`;
   if (lock?.taken !== true) return { kind: 'in_flight' };
   // A separate statement: the statement of the lock may have started before the last holder committed.
-  const [kept] = await tx.$queryRaw<(KeptAnswer & { bodySha256: Uint8Array })[]>`
+  const [stored] = await tx.$queryRaw<(StoredAnswer & { bodySha256: Uint8Array })[]>`
     SELECT status, body, body_sha256 AS "bodySha256" FROM stored_answers
     WHERE holder_id = ${request.holderId} AND path = ${request.path} AND key = ${request.key}
-      AND created_at > clock_ms() - make_interval(days => ${KEPT_DAYS})`;
-  if (!kept) return { kind: 'unused' };
-  if (!request.bodySha256.equals(kept.bodySha256)) return { kind: 'other_body' };
-  return { kind: 'answered', answer: { status: kept.status, body: kept.body } };
+      AND created_at > clock_ms() - make_interval(days => ${RETENTION_DAYS})`;
+  if (!stored) return { kind: 'unused' };
+  if (!request.bodySha256.equals(stored.bodySha256)) return { kind: 'other_body' };
+  return { kind: 'answered', answer: { status: stored.status, body: stored.body } };
 }
 
 /** Stores the answer to a request whose key this transaction locked. A redaction of `subjectId` erases the answer. */
-export async function keepAnswer(
+export async function storeAnswer(
   tx: SqlTx,
   { holderId, path, key, bodySha256 }: KeyedRequest,
-  answer: KeptAnswer & { readonly subjectId: string | null },
+  answer: StoredAnswer & { readonly subjectId: string | null },
 ): Promise<void> {
   const body = answer.body === undefined ? null : JSON.stringify(answer.body);
   // Conflicts only with an answer that is older than the limit.
@@ -71,7 +71,7 @@ export async function purgeAnswers(db: Database, limit: number): Promise<number>
   return db.$executeRaw`
     DELETE FROM stored_answers WHERE ctid = ANY (ARRAY(
       SELECT ctid FROM stored_answers
-      WHERE created_at <= clock_ms() - make_interval(days => ${KEPT_DAYS})
+      WHERE created_at <= clock_ms() - make_interval(days => ${RETENTION_DAYS})
       ORDER BY created_at LIMIT ${limit} FOR UPDATE SKIP LOCKED))`;
 }
 

@@ -14,7 +14,7 @@ import { Prisma } from '../../generated/client';
 export const LOCK_ORDER = [
   /** Advisory, of the dispatchers: they deliver one after the other. */
   'delivery',
-  /** `room_members`. Before everything in a room, so that leaving, closing and redacting wait for what goes on there. */
+  /** `room_members`. Before all other locks of a room, so that leaving, closing and redacting wait for transactions there. */
   'membership',
   'invitation',
   'company',

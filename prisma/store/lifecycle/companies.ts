@@ -1,4 +1,4 @@
-// Companies: the tenants. Created and suspended by the operator.
+// Companies: the tenants. The operator creates and suspends them.
 
 import { Prisma, type Company } from '../../generated/client';
 import { cancelOpenRuns, RoomDrafts } from '../runs/run-cancel';
@@ -8,7 +8,7 @@ import { byId, pageOf, type Page, type PageRequest } from '../db/paging';
 import { declareLock, forNoKeyUpdate } from '../db/lock-order';
 import type { Reader, Tx } from '../db/transaction';
 
-/** Creates a company. @throws Conflict when the slug is taken */
+/** Creates a company. @throws Conflict if the slug is taken */
 export async function createCompany(tx: Tx, company: { slug: string; name: string }): Promise<Company> {
   const id = newId('co');
   const created = await tx.$executeRaw`
@@ -18,7 +18,7 @@ export async function createCompany(tx: Tx, company: { slug: string; name: strin
   return loadCompany(tx, id);
 }
 
-/** @throws NotFound */
+/** Reads a company. @throws NotFound */
 export async function loadCompany(reader: Reader, companyId: string): Promise<Company> {
   const company = await reader.company.findUnique({ where: { id: companyId } });
   if (!company) throw new NotFound('no such company');
@@ -31,10 +31,10 @@ export async function listCompanies(reader: Reader, page: PageRequest): Promise<
 
 /**
  * Suspends a company: its keys and wakes are refused, and its open runs close as cancelled, in the caller's transaction.
- * `changed` is false when it was suspended before.
+ * `changed` is false if it was suspended before.
  *
- * Every membership is locked first, which a claim locks for sharing: a claim under way is waited for and its run closed
- * here; a later claim sees the company suspended.
+ * It first locks every membership, which a claim locks for sharing. It therefore waits for a claim in progress and closes
+ * its run; a later claim finds the company suspended.
  * @throws NotFound
  */
 export async function suspendCompany(tx: Tx, companyId: string): Promise<{ company: Company; changed: boolean }> {
@@ -51,20 +51,20 @@ export async function suspendCompany(tx: Tx, companyId: string): Promise<{ compa
   return { company: await loadCompany(tx, companyId), changed: changed === 1 };
 }
 
-/** Sets the budget of all of a company's agents together; null: no limit. @throws NotFound */
+/** Sets the daily budget that all agents of a company share. Null: no limit. @throws NotFound */
 export async function setBudget(tx: Tx, companyId: string, tokensPerDay: number | null): Promise<Company> {
   await tx.$executeRaw`UPDATE companies SET tokens_per_day = ${tokensPerDay}::bigint WHERE id = ${companyId}`;
   return loadCompany(tx, companyId);
 }
 
-/** Ends the suspension of a company; `changed` is false when it was not suspended. @throws NotFound */
+/** Ends the suspension of a company; `changed` is false if it was not suspended. @throws NotFound */
 export async function resumeCompany(tx: Tx, companyId: string): Promise<{ company: Company; changed: boolean }> {
   const changed = await tx.$executeRaw`
     UPDATE companies SET suspended_at = NULL WHERE id = ${companyId} AND suspended_at IS NOT NULL`;
   return { company: await loadCompany(tx, companyId), changed: changed === 1 };
 }
 
-/** A company as it sees itself. */
+/** A company as its own keys see it. */
 export function ownCompanyResource(company: Company): Record<string, unknown> {
   const { tokensPerDay } = company;
   return { ...companyResource(company), tokens_per_day: tokensPerDay === null ? null : Number(tokensPerDay) };

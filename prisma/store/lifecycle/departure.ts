@@ -1,5 +1,5 @@
-// An agent is removed, a company leaves, the host closes the room. Everything written stays; wakes and runs end visibly.
-// Each locks its membership rows first, so that it waits for a claim or step under way, and a later one sees the change.
+// Removes an agent, ends a membership, or closes a room. All content stays; open runs end with an event. Each function first
+// locks membership rows, so it waits for a claim or step in progress, and a later one sees the change.
 
 import { Prisma } from '../../generated/client';
 import { cancelOpenRuns, RoomDrafts } from '../runs/run-cancel';
@@ -8,14 +8,12 @@ import { Conflict, NotAllowed, NotFound } from '../db/errors';
 import { declareLock, forNoKeyUpdate } from '../db/lock-order';
 import type { Tx } from '../db/transaction';
 
-/** A person who ends something, and the company that is theirs. */
-type Leaver = Author;
-
 /**
- * Takes an agent off a roster and ends its open runs there. Its own company may, and the host.
- * @throws NotFound when the caller is no member or the agent is not on the roster; NotAllowed; Conflict when it is closed
+ * Removes an agent from a roster and cancels its open runs there. Allowed for the agent's company and for the host.
+ * @throws NotFound if the caller is not a member or the agent is not on the roster; NotAllowed; Conflict if the room is
+ * closed
  */
-export async function removeFromRoster(tx: Tx, roomId: string, by: Leaver, agentId: string): Promise<string> {
+export async function removeFromRoster(tx: Tx, roomId: string, by: Author, agentId: string): Promise<string> {
   const [agent] = await tx.$queryRaw<{ companyId: string }[]>`
     SELECT a.company_id AS "companyId" FROM room_agents ra JOIN agents a ON a.id = ra.agent_id
     WHERE ra.room_id = ${roomId} AND ra.agent_id = ${agentId}`;
@@ -35,11 +33,11 @@ export async function removeFromRoster(tx: Tx, roomId: string, by: Leaver, agent
 }
 
 /**
- * Ends a company's membership: its agents leave the roster, its open runs end. The company itself may, and the host; the
- * host can't leave its own room.
- * @throws NotFound when the caller or the company is no member; NotAllowed; Conflict
+ * Ends a company's membership: removes its agents from the roster and cancels its open runs. Allowed for the company itself
+ * and for the host. The host cannot leave its own room.
+ * @throws NotFound if the caller or the company is not a member; NotAllowed; Conflict
  */
-export async function leaveRoom(tx: Tx, roomId: string, by: Leaver, companyId: string): Promise<void> {
+export async function leaveRoom(tx: Tx, roomId: string, by: Author, companyId: string): Promise<void> {
   const room = await lockMembers(tx, roomId, by, Prisma.sql`company_id = ANY(${[by.companyId, companyId]}::text[])`);
   if (room.host === companyId) throw new Conflict('the host cannot leave its own room; it can close the room');
   if (by.companyId !== companyId && room.host !== by.companyId) {
@@ -59,10 +57,10 @@ export async function leaveRoom(tx: Tx, roomId: string, by: Leaver, companyId: s
 }
 
 /**
- * Closes a room for good: every open run in it ends, nothing more is written to it, everything stays readable.
- * @throws NotFound to strangers; NotAllowed to guests; Conflict when it is closed
+ * Closes a room permanently: its open runs are cancelled, no write is accepted, and its content stays readable.
+ * @throws NotFound if the caller is not a member; NotAllowed if it is a guest; Conflict if the room is closed
  */
-export async function closeRoom(tx: Tx, roomId: string, by: Leaver): Promise<void> {
+export async function closeRoom(tx: Tx, roomId: string, by: Author): Promise<void> {
   const room = await lockMembers(tx, roomId, by, Prisma.sql`true`);
   if (room.host !== by.companyId) throw new NotAllowed('only the host may close the room');
   const drafts = new RoomDrafts();
@@ -72,8 +70,8 @@ export async function closeRoom(tx: Tx, roomId: string, by: Leaver): Promise<voi
   await tx.$executeRaw`UPDATE rooms SET closed_at = clock_ms() WHERE id = ${roomId}`;
 }
 
-// Locks the matching memberships, which every claim, step and post locks for sharing; then reads the room.
-async function lockMembers(tx: Tx, roomId: string, by: Leaver, members: Prisma.Sql): Promise<{ host: string }> {
+// Locks the matching memberships, which every claim, step and post locks for sharing, and then reads the room.
+async function lockMembers(tx: Tx, roomId: string, by: Author, members: Prisma.Sql): Promise<{ host: string }> {
   await tx.$queryRaw`
     SELECT 1 AS locked FROM room_members WHERE room_id = ${roomId} AND ${members}
     ORDER BY company_id ${forNoKeyUpdate(tx, 'membership')}`;
@@ -86,12 +84,12 @@ async function lockMembers(tx: Tx, roomId: string, by: Leaver, members: Prisma.S
   return room;
 }
 
-// Locks the rows, so that a claim under way is waited for, and frees the agents' names on the roster.
+// Removes the matching agents and releases their names on the roster. The update waits for a claim in progress.
 async function removeAgents(
   tx: Tx,
   drafts: RoomDrafts,
   roomId: string,
-  by: Leaver,
+  by: Author,
   agents: Prisma.Sql,
 ): Promise<number> {
   declareLock(tx, 'roster');

@@ -1,7 +1,7 @@
-// Redaction: erases a subject's content from every table; the id, seq, author, time and claims stay.
+// Redaction: erases a subject's content from every table. Its id, seq, author, time and claims stay.
 //
-// The transaction first locks every membership of the room exclusively. So no run reads the room or acts in it meanwhile,
-// and none can copy the content from an older snapshot.
+// The transaction first locks every membership of the room exclusively. No run can then read the room or act in it, so no
+// run copies the content from an older snapshot.
 
 import type { DeclaredReply, StepKind } from '../../../workflows/contract';
 import { declaredKinds, planSteps } from '../../../workflows/policy/steps';
@@ -18,7 +18,7 @@ export interface Redaction {
   readonly subject: string;
   readonly kind: 'message' | 'task' | 'response' | 'memory' | 'file';
   readonly redactedAt: Date;
-  /** The subject was redacted before. */
+  /** True if the subject was redacted before. */
   readonly before: boolean;
 }
 
@@ -153,7 +153,7 @@ async function eraseFromRuns(tx: Tx, roomId: string, target: Target): Promise<vo
   );
   const erased = steps.reduce((left, { kind, index }) => ERASED_PARTS[kind].erase(left, index), reply);
   await tx.$executeRaw`UPDATE runs SET reply = ${JSON.stringify(erased)}::jsonb WHERE id = ${target.runId}`;
-  // Also the stored answers that showed the action: a repeated decision is answered from the action's row.
+  // The stored answers that showed the action are deleted too: a repeated decision is then answered from the action's row.
   await tx.$executeRaw`
     WITH held AS (
       UPDATE held_actions SET action = NULL

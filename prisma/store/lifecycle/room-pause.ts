@@ -1,4 +1,4 @@
-// Pausing a whole room: from this moment no run begins in it. Runs that have begun continue.
+// Pauses a room: no new run starts in it, and open runs continue.
 
 import { Prisma, type Room } from '../../generated/client';
 import { RoomDraft, type Author } from '../rooms/room-draft';
@@ -6,7 +6,7 @@ import { lockRoomAsHost } from '../rooms/rooms';
 import { declareLock, forNoKeyUpdate } from '../db/lock-order';
 import type { Tx } from '../db/transaction';
 
-/** A run that had begun when its room was paused. */
+/** A run that was open when its room was paused. */
 export interface RunInFlight {
   readonly run: string;
   readonly agent: string;
@@ -14,10 +14,10 @@ export interface RunInFlight {
 }
 
 /**
- * Pauses a room for its host and returns it with the runs still in flight. `changed` is false when it was paused before.
+ * Pauses a room for its host and returns the room and its open runs. `changed` is false if it was paused before.
  *
- * Every membership is locked, which a claim locks for sharing: a claim under way is waited for, and its run is among those
- * in flight; a later claim sees the room paused. It takes the room's lock: it must be the last call of its transaction.
+ * It locks every membership, which a claim locks for sharing. It therefore waits for a claim in progress, and its run is
+ * among the open runs; a later claim finds the room paused. It takes the room's lock, so no other lock may follow.
  * @throws NotFound, NotAllowed, Conflict
  */
 export async function pauseRoom(
@@ -37,7 +37,7 @@ export async function pauseRoom(
 }
 
 /**
- * Lets runs begin again; `changed` is false when the room was not paused. Wakes suppressed meanwhile stay suppressed.
+ * Allows new runs again; `changed` is false if the room was not paused. Suppressed wakes stay suppressed.
  * @throws NotFound, NotAllowed, Conflict
  */
 export async function resumeRoom(tx: Tx, roomId: string, author: Author): Promise<{ room: Room; changed: boolean }> {

@@ -17,7 +17,7 @@ import { declareLock, forNoKeyUpdate } from '../db/lock-order';
 import type { SqlTx, Tx } from '../db/transaction';
 
 /** The payload of the workers' channel for a pending test. The payload for a wake is empty. */
-export const KEY_TEST_HINT = 'key_test';
+export const KEY_TEST_NOTIFICATION = 'key_test';
 
 /** The codes of a test that ended without an answer of the provider about the key. */
 export const KEY_TEST_CODES = ['replaced', 'revoked', 'suspended', 'cannot_open'] as const;
@@ -69,7 +69,7 @@ export async function requestKeyTest(
     WHERE t.state IN ('ok', 'failed')`;
   const test = await tx.modelKeyTest.findUniqueOrThrow({ where: { modelKeyId } });
   if (made === 0 && test.model !== wanted) throw new Conflict('the key is already being tested with another model');
-  if (made === 1) await tx.$queryRaw`SELECT pg_notify(${WAKES_CHANNEL}, ${KEY_TEST_HINT})::text`;
+  if (made === 1) await tx.$queryRaw`SELECT pg_notify(${WAKES_CHANNEL}, ${KEY_TEST_NOTIFICATION})::text`;
   return test;
 }
 

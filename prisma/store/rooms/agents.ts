@@ -1,4 +1,4 @@
-// Agents: who an agent is. Where it works, and with which rights, is the roster's.
+// Agents and their settings. The rooms of an agent and its rights there are in roster.ts.
 
 import type { Agent } from '../../generated/client';
 import { Conflict, InvalidInput, NotFound } from '../db/errors';
@@ -24,7 +24,8 @@ export interface AgentSettings {
 
 /**
  * Creates an agent.
- * @throws Conflict when its company has an agent of this slug; InvalidInput when it can't be always-on like this
+ * @throws Conflict if the company has an agent with this slug; InvalidInput if the budget is too small, or the agent is
+ * always-on without a usable model and key
  */
 export async function createAgent(
   tx: Tx,
@@ -44,7 +45,7 @@ export async function createAgent(
   return loadOwnAgent(tx, companyId, id);
 }
 
-/** @throws NotFound when this company has no such agent */
+/** Reads an agent of this company. @throws NotFound */
 export async function loadOwnAgent(reader: Reader, companyId: string, agentId: string): Promise<Agent> {
   const agent = await reader.agent.findUnique({ where: { id: agentId, companyId } });
   if (!agent) throw new NotFound('no such agent');
@@ -52,8 +53,8 @@ export async function loadOwnAgent(reader: Reader, companyId: string, agentId: s
 }
 
 /**
- * An agent that the reader may know of: its own company's, or one that shares a room with it.
- * @throws NotFound as if there were no such agent
+ * Reads an agent that the viewer may see: an agent of the viewer's company, or one that shares a room with the viewer.
+ * @throws NotFound for every other agent, as for an unknown id
  */
 export async function loadKnownAgent(reader: Reader, by: Viewer, agentId: string): Promise<Agent> {
   const agent = await reader.agent.findUnique({ where: { id: agentId } });
@@ -67,8 +68,8 @@ export async function listAgents(reader: Reader, companyId: string, page: PageRe
 }
 
 /**
- * Changes an agent's settings. A new name takes effect on every roster that it is on, or on none.
- * @throws NotFound; Conflict when the name is taken on one of them; InvalidInput when it can't be always-on like this
+ * Changes an agent's settings. A new name applies on all rosters of the agent, or the whole change fails.
+ * @throws NotFound; Conflict if the name is taken on one of the rosters; InvalidInput as `createAgent`
  */
 export async function updateAgent(
   tx: Tx,
@@ -87,7 +88,7 @@ export async function updateAgent(
     tokensPerDay: change.tokensPerDay === undefined ? budgetOf(before) : change.tokensPerDay,
     tokensPerRun: change.tokensPerRun ?? before.tokensPerRun,
   };
-  // A key revoked since is no reason to refuse a new name.
+  // Checked only if the change concerns the model: an agent with a revoked key can still be renamed.
   const touchesModel = [change.alwaysOn, change.model, change.modelKeyId].some((value) => value !== undefined);
   if (touchesModel) await checkModel(tx, companyId, after);
   checkBudget(after);
@@ -96,7 +97,7 @@ export async function updateAgent(
   return agent;
 }
 
-/** A run of an agent that had begun when the agent was paused. */
+/** A run that was open when its agent was paused. */
 export interface RunOfPaused {
   readonly run: string;
   readonly room: string;
@@ -104,10 +105,10 @@ export interface RunOfPaused {
 }
 
 /**
- * Lets no run of an agent begin, and returns its runs still in flight, in all rooms. `changed` is false when it was paused before.
+ * Stops new runs of an agent and returns its open runs in all rooms. `changed` is false if the agent was already paused.
  *
- * Its roster rows are locked, which a claim locks for sharing: a claim under way is waited for, and its run is among those
- * in flight; a later claim sees the agent paused.
+ * It locks the agent's roster rows, which a claim locks for sharing. It therefore waits for a claim in progress, and its
+ * run is among the open runs; a later claim finds the agent paused.
  * @throws NotFound
  */
 export async function pauseAgent(
@@ -127,7 +128,7 @@ export async function pauseAgent(
 }
 
 /**
- * Lets runs of an agent begin again; `changed` is false when they could. Wakes suppressed meanwhile stay so.
+ * Allows new runs of an agent again; `changed` is false if the agent was not paused. Suppressed wakes stay suppressed.
  * @throws NotFound
  */
 export async function resumeAgent(
@@ -141,7 +142,7 @@ export async function resumeAgent(
   return { agent: await loadOwnAgent(tx, companyId, agentId), changed: changed === 1 };
 }
 
-/** Locks a company's agent, so that what it is called holds until the transaction ends. @throws NotFound */
+/** Locks a company's agent, so that its name does not change until the transaction ends. @throws NotFound */
 export async function lockAgent(
   tx: Tx,
   companyId: string,
@@ -178,7 +179,7 @@ export function publicAgentResource(agent: {
   return { id: agent.id, slug: agent.slug, name: agent.name, company: agent.companyId };
 }
 
-/** A budget as a number: the API takes none that a number does not hold. */
+/** A budget as a number. The API accepts only budgets that are safe integers. */
 function budgetOf(agent: { tokensPerDay: bigint | null }): number | null {
   return agent.tokensPerDay === null ? null : Number(agent.tokensPerDay);
 }
@@ -198,7 +199,7 @@ async function checkModel(
     if (agent.alwaysOn) throw new InvalidInput('an always-on agent needs a model key', '/model_key');
     return;
   }
-  // Shared: a revocation waits, and then shuts this agent out too.
+  // Locked for sharing: a revocation waits for this transaction, and then applies to this agent too.
   const [key] = await tx.$queryRaw<{ revoked: boolean }[]>`
     SELECT revoked_at IS NOT NULL AS revoked FROM model_keys
     WHERE id = ${agent.modelKeyId} AND company_id = ${companyId} ${forShare(tx, 'model_key')}`;

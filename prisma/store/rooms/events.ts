@@ -1,5 +1,5 @@
-// The feed of a room, and a company's over all its rooms, read. Numbers are handed out under the room's lock, so what was
-// read by `seq` is never added to.
+// Reads the feed of a room, and the feed of a company over all its rooms. Numbers are assigned under the room's lock, so no
+// event is added later below a `seq` that was read.
 
 import type { RoomEvent } from '../../generated/client';
 import { entryResource, type MemoryViewer } from './memory-reads';
@@ -14,13 +14,13 @@ export interface ShownEvent {
 }
 
 /** The events after a position in a feed. */
-export interface News {
+export interface RoomEventsAfter {
   readonly events: readonly ShownEvent[];
-  /** The newest number of each room that is read, seen by the same statement. */
+  /** The newest number of each room, read by the same statement. */
   readonly newest: ReadonlyMap<string, bigint>;
 }
 
-/** Up to `limit` events after a number, as one company may see them, in order. */
+/** Up to `limit` events after a number, in order, as the viewer's company may see them. */
 export async function listRoomEvents(
   reader: Reader,
   viewer: MemoryViewer,
@@ -36,20 +36,21 @@ export async function listRoomEvents(
 }
 
 /**
- * Up to `limit` events after the given number of each room that the viewer may read, oldest first; a room without a number
- * is read from its start. Null when there is no such room, its key is revoked or its company suspended: asked and read in
- * one statement, so that nothing is read that may no longer be.
+ * Up to `limit` events after the given number of each room that the viewer may read, oldest first. A room without a number
+ * is read from its start. Null if the viewer may not read the room, its key is revoked, or its company is suspended.
+ *
+ * One statement checks the access and reads the events, so no event is read after the access ended.
  */
-export async function readNews(
+export async function readRoomEventsAfter(
   reader: Reader,
   viewer: Viewer & { readonly keyId: string; readonly roomId: string | null },
   after: ReadonlyMap<string, bigint>,
   limit: number,
-): Promise<News | null> {
+): Promise<RoomEventsAfter | null> {
   const positions = JSON.stringify(Object.fromEntries([...after].map(([room, seq]) => [room, seq.toString()])));
   const rows = await reader.$queryRaw<(RoomEvent & { room: string | null; newest: bigint; seesPrivate: boolean })[]>`
     WITH rooms_read AS MATERIALIZED (${streamedRooms(viewer, viewer.keyId, viewer.roomId)}),
-    news AS (
+    found AS (
       SELECT e.*, r.sees_private
       FROM rooms_read r
       LEFT JOIN jsonb_each_text(${positions}::jsonb) p ON p.key = r.id
@@ -63,7 +64,7 @@ export async function readNews(
     SELECT r.id AS room, r.last_seq AS newest, n.room_id AS "roomId", n.seq, n.id, n.type, n.company_id AS "companyId",
            n.author_kind AS "authorKind", n.author_id AS "authorId", n.author_name AS "authorName",
            n.subject_id AS "subjectId", n.data, n.at, n.sees_private AS "seesPrivate"
-    FROM rooms_read r LEFT JOIN news n ON n.room_id = r.id
+    FROM rooms_read r LEFT JOIN found n ON n.room_id = r.id
     ORDER BY n.at, n.room_id, n.seq`;
   if (rows.length === 0 && (viewer.roomId !== null || !(await isLive(reader, viewer)))) return null;
   const events = rows.filter((row) => row.id !== null);
@@ -73,7 +74,7 @@ export async function readNews(
   };
 }
 
-// A company in no room has a feed too, an empty one.
+// A company without a room has an empty feed, which is not null.
 async function isLive(reader: Reader, viewer: Viewer & { readonly keyId: string }): Promise<boolean> {
   const [row] = await reader.$queryRaw<{ live: boolean }[]>`
     SELECT EXISTS (SELECT FROM api_keys k JOIN companies c ON c.id = k.company_id
@@ -96,7 +97,7 @@ async function showEvents<E extends RoomEvent>(
   }));
 }
 
-/** An event as the feed shows it; `own` replaces the data for its own company. */
+/** An event as the feed shows it. `own`, if given, replaces the data: the viewer's company wrote the entry. */
 function eventResource(event: RoomEvent, own: Record<string, unknown> | undefined): Record<string, unknown> {
   const hidden = event.authorId === null || (isPrivateMemory(event) && own === undefined);
   return {
@@ -118,7 +119,8 @@ function isPrivateMemory(event: RoomEvent): boolean {
   );
 }
 
-// The event does not hold the entry's content, which is read from the entry, as it was at the event. By event.
+// The private entries of these events, by event id. The event does not store the content of a private entry, so it is read
+// from the entry and shown as it was at the time of the event.
 async function loadPrivateEntries(
   reader: Reader,
   companyId: string,

@@ -9,21 +9,21 @@ import { lockTasks, OPEN_TASK_STATES, startTasks, taskResource } from './tasks';
 import type { Tx } from '../db/transaction';
 
 export interface Inbox {
-  /** The open tasks, oldest first. All of them are in progress now. */
+  /** The open tasks, oldest first. All are in_progress after the read. */
   readonly tasks: readonly Record<string, unknown>[];
-  /** There are more open tasks, which are shown when some of these are closed. */
+  /** True if there are more open tasks. They are shown after some of these tasks are closed. */
   readonly moreTasks: boolean;
-  /** In the room's order, after the requested number. */
+  /** The messages after the requested number, in the room's order. */
   readonly messages: readonly Record<string, unknown>[];
   /** The number of the last message, or the requested number when there is none. */
   readonly lastSeq: bigint;
 }
 
 /**
- * Reads an agent's inbox, and moves the pending tasks in it to in_progress as a claim of their cards would.
+ * Reads an agent's inbox and moves its pending tasks to in_progress, as a claim of their cards does.
  *
- * Reading a task counts as receiving it, whatever the agent's rights: rights are checked when the agent acts.
- * @throws NotFound when its company is no member or it is not on the roster; Conflict when the room is closed
+ * The agent needs no right to receive a task. Rights are checked when the agent acts.
+ * @throws NotFound if the company is not a member or the agent is not on the roster; Conflict if the room is closed
  */
 export async function readInbox(
   tx: Tx,
@@ -42,7 +42,7 @@ export async function readInbox(
     await lockTasks(tx, roomId, pending);
     await startTasks(tx, draft, pending, agent);
   }
-  // Again, after the locks: a task answered meanwhile is not open, and a task sent meanwhile belongs to the next reading.
+  // Read again after the locks: a task may have been answered meanwhile. A task sent meanwhile is left to the next read.
   const tasks = await tx.task.findMany({
     where: { ...open, id: { in: found.slice(0, page.limit).map((task) => task.id) } },
     orderBy: { id: 'asc' },

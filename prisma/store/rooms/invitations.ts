@@ -1,4 +1,5 @@
-// Invitations: a code that a guest company's admin redeems once. Stored as SHA-256, shown when it is made.
+// Invitations: a code that an admin of a guest company redeems once. Only its SHA-256 is stored; the code is shown once,
+// when it is created.
 
 import { createHash, randomBytes } from 'node:crypto';
 import type { Invitation } from '../../generated/client';
@@ -11,7 +12,7 @@ import type { Reader, Tx } from '../db/transaction';
 import { declareLock, forNoKeyUpdate } from '../db/lock-order';
 import type { Viewer } from '../access/viewer';
 
-/** Long enough for the other company's working week, short enough to be forgotten in a mailbox. */
+/** The other company has a working week to redeem a code. A forgotten code soon becomes useless. */
 const VALID_DAYS = 7;
 const CODE_BYTES = 32;
 
@@ -19,7 +20,10 @@ function hashCode(code: string): Buffer {
   return createHash('sha256').update(code, 'utf8').digest();
 }
 
-/** Makes an invitation, for the room's host, and returns its code, this once. @throws NotFound, NotAllowed, Conflict */
+/**
+ * Creates an invitation for the room's host and returns its code. The code cannot be read again.
+ * @throws NotFound, NotAllowed, Conflict
+ */
 export async function createInvitation(
   tx: Tx,
   roomId: string,
@@ -37,11 +41,11 @@ export async function createInvitation(
 
 /**
  * Makes the author's company a guest of the room.
- * @throws NotFound when the room has no such invitation; Gone when it was used or is too old; Conflict when the company is
- * a member, or the room is closed
+ * @throws NotFound if the room has no such invitation; Gone if it was used or has expired; Conflict if the company is
+ * a member or the room is closed
  */
 export async function redeemInvitation(tx: Tx, roomId: string, author: Author, code: string): Promise<Member> {
-  // A company that was a member before has its row still: memberships come before invitations in the order of locks.
+  // A former member still has a membership row. Memberships come before invitations in the lock order.
   await tx.$queryRaw`
     SELECT 1 AS locked FROM room_members WHERE room_id = ${roomId} AND company_id = ${author.companyId}
     ${forNoKeyUpdate(tx, 'membership')}`;
@@ -49,7 +53,7 @@ export async function redeemInvitation(tx: Tx, roomId: string, author: Author, c
     SELECT id, redeemed_at IS NOT NULL AS used, expires_at <= clock_ms() AS expired FROM invitations
     WHERE code_hash = ${hashCode(code)} AND room_id = ${roomId} ${forNoKeyUpdate(tx, 'invitation')}`;
   if (!invitation) throw new NotFound('no such invitation');
-  // After the lock: a statement that had to wait for it would read the room as it was before the wait.
+  // A separate statement: a statement that waits for a lock reads the other rows as they were before the wait.
   const isMember = await tx.roomMember.count({ where: { roomId, companyId: author.companyId, leftAt: null } });
   if (isMember > 0) throw new Conflict('the company is already a member of this room');
   if (invitation.used) throw new Gone('the invitation was already used');
@@ -61,7 +65,10 @@ export async function redeemInvitation(tx: Tx, roomId: string, author: Author, c
   return addMember(tx, roomId, author, 'guest');
 }
 
-/** A room's invitations, used, expired and revoked ones too, for its host. @throws NotFound to strangers; NotAllowed to guests */
+/**
+ * A room's invitations for its host, including used, expired and revoked ones.
+ * @throws NotFound if the viewer is not in the room; NotAllowed if it is a guest
+ */
 export async function listInvitations(
   reader: Reader,
   viewer: Viewer,
@@ -76,9 +83,9 @@ export async function listInvitations(
 }
 
 /**
- * Takes an invitation back, for the room's host: from now on its code is refused as one that has expired. False when it
- * was worth nothing before: nothing is done to it.
- * @throws NotFound; NotAllowed to guests; Conflict when it was used, since its guest is in, or the room is closed
+ * Revokes an invitation for the room's host: its code is then refused as expired. Returns false, without a change, if the
+ * invitation had expired or was revoked before.
+ * @throws NotFound; NotAllowed if the company is a guest; Conflict if the invitation was used or the room is closed
  */
 export async function revokeInvitation(
   tx: Tx,
@@ -87,7 +94,7 @@ export async function revokeInvitation(
   invitationId: string,
 ): Promise<boolean> {
   await lockRoomAsHost(tx, roomId, companyId);
-  // One statement, behind the lock that redeeming takes: of the two, one finds what the other did.
+  // One statement, which takes the same lock as redeeming: the later of the two sees the change of the earlier.
   declareLock(tx, 'invitation');
   const revoked = await tx.$executeRaw`
     UPDATE invitations SET expires_at = created_at
@@ -100,8 +107,8 @@ export async function revokeInvitation(
 }
 
 /**
- * An invitation as the room's host sees it, without its code. A revoked one is stored as one that was never good: it
- * expired when it was made, as no other does.
+ * An invitation as the room's host sees it, without its code. A revoked invitation is stored with an expiry equal to its
+ * creation time, which no other invitation has.
  */
 export function invitationResource(invitation: Invitation): Record<string, unknown> {
   const revoked = invitation.expiresAt.getTime() === invitation.createdAt.getTime();

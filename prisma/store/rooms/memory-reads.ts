@@ -1,7 +1,7 @@
-// Shared memory, as the companies in a room see it. Writes are in memory.ts.
+// Reads shared memory, as the companies in a room may see it. Writes are in memory.ts.
 //
-// Of another company's private entry, a viewer sees only its company and its time. The entry matches no filter, and is
-// shown whether or not it is deprecated.
+// A viewer sees only the company and the time of another company's private entry. That entry matches no filter, and it is
+// listed whether or not it is deprecated.
 
 import type { MemoryCategory } from '../../../workflows/contract';
 import { Prisma, type MemoryEntry } from '../../generated/client';
@@ -12,7 +12,7 @@ import { quoted } from '../db/text-search';
 import { UNPREPARED } from '../db/prepared-statements';
 import type { Reader } from '../db/transaction';
 
-/** A company in a room, and whether this reading may show its private entries. */
+/** A company in a room, and whether this read may show the company's private entries. */
 export interface MemoryViewer {
   readonly companyId: string;
   readonly seesPrivate: boolean;
@@ -23,7 +23,7 @@ export interface MemoryFilter {
   readonly tag: string | undefined;
   /** Id of the key or agent that wrote the entry. */
   readonly author: string | undefined;
-  /** From the first time on, and before the second. */
+  /** Bounds of the creation time: `since` is included, `until` is not. */
   readonly since: Date | undefined;
   readonly until: Date | undefined;
   /** Includes deprecated entries. */
@@ -78,7 +78,7 @@ const SQL = {
   before: Prisma.sql`<`,
 } as const;
 
-/** The lexemes that an entry's search column must hold: its room, and the filter's category, tag and author. */
+/** The lexemes that an entry's search column must contain: its room, and the filter's category, tag and author. */
 export function lexemesOf(roomId: string, { category, tag, author }: MemoryFilter): string[] {
   const named = { room: roomId, category, tag, author };
   return Object.entries(named).flatMap(([name, value]) => (value === undefined ? [] : [`${name} ${value}`]));
@@ -107,7 +107,7 @@ export async function loadEntries(
   });
 }
 
-/** @throws NotFound when this room has no such entry */
+/** Reads one entry, as the viewer may see it. @throws NotFound if this room has no such entry */
 export async function loadMemoryEntry(
   reader: Reader,
   viewer: MemoryViewer,

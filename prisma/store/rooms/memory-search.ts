@@ -1,4 +1,4 @@
-// Shared memory, searched. Another company's private entry matches nothing: not its words, its tags, its author or its time.
+// Searches shared memory. A search never finds another company's private entry, by its words, tags, author or time.
 
 import { loadEntries, lexemesOf, readable, type MemoryFilter, type MemoryViewer } from './memory-reads';
 import {
@@ -13,7 +13,7 @@ import {
 import { UNPREPARED } from '../db/prepared-statements';
 import type { Database } from '../db/database';
 
-/** Entries of a room that match, best first, as the viewer may see them. @throws SearchTooSlow */
+/** The matching entries of a room, best first, as the viewer may see them. @throws SearchTooSlow */
 export async function searchMemory(
   db: Database,
   viewer: MemoryViewer,

@@ -1,4 +1,4 @@
-// Shared memory: lines that outlive every run. Deprecated, never deleted.
+// Shared memory: entries that remain after the run that wrote them. An entry can be deprecated, but never deleted.
 
 import type { MemoryCategory, MemoryVisibility } from '../../../workflows/contract';
 import type { Author, RoomDraft } from './room-draft';
@@ -18,7 +18,7 @@ export interface MemoryToWrite {
 /**
  * Stages a memory entry and its event, and returns their ids.
  *
- * The event of a private entry says that there is one, whose and when: what it holds is its company's own.
+ * The event of a private entry shows only its company and its time: the content is for its own company.
  */
 export function stageMemory(
   draft: RoomDraft,
@@ -40,8 +40,8 @@ export function stageMemory(
 }
 
 /**
- * Deprecates an entry of the author's company and stages the event: from now on it is shown to who asks for it only.
- * @throws NotFound when this room has no such entry; NotAllowed when another company wrote it; Conflict when it was done
+ * Deprecates an entry of the author's company and stages the event. Lists then show the entry only on request.
+ * @throws NotFound if this room has no such entry; NotAllowed if another company wrote it; Conflict if it is deprecated
  */
 export async function deprecateMemory(tx: SqlTx, draft: RoomDraft, author: Author, memoryId: string): Promise<string> {
   const [entry] = await tx.$queryRaw<DeprecatedRow[]>`

@@ -1,4 +1,4 @@
-// Messages: immutable text, and whom it addresses.
+// Messages: immutable text, and the agents that it addresses.
 
 import { WAKES_PER_MESSAGE_LIMIT } from '../../../workflows/contract';
 import type { Message } from '../../generated/client';
@@ -7,7 +7,7 @@ import { type Author, type NewWake, type RoomDraft } from './room-draft';
 import { InvalidInput, NotFound } from '../db/errors';
 import { publicReason } from '../eligibility/gates';
 import { newId } from '../db/ids';
-import { gateOf, rosterOf, type RoomForWrite, type RosterAgent } from './roster';
+import { suppressionReasonOf, rosterOf, type RoomForWrite, type RosterAgent } from './roster';
 import { pageOf, type Page, type PageRequest } from '../db/paging';
 import type { Reader, SqlTx } from '../db/transaction';
 
@@ -30,7 +30,7 @@ export interface StagedMessage {
 export interface MessageToPost {
   readonly author: Author;
   readonly text: string;
-  /** Slugs addressed beside those in the text. */
+  /** Slugs to address, in addition to the mentions in the text. */
   readonly mentions: readonly string[];
   readonly hop: number;
   readonly runId: string | null;
@@ -38,10 +38,10 @@ export interface MessageToPost {
 }
 
 /**
- * Stages a text message with a wake for every always-on agent that it addresses, at most ten.
+ * Stages a text message, with a wake for every always-on agent that it addresses, at most ten.
  *
- * Reads the roster only when the text or the list can address an agent.
- * @throws InvalidInput when a slug in `mentions` is on no roster, or more than ten agents would be woken.
+ * Reads the roster only if the text or the list may address an agent.
+ * @throws InvalidInput if a slug in `mentions` is not on the roster, or if the message would wake more than ten agents
  */
 export async function stageMessage(
   tx: SqlTx,
@@ -81,7 +81,7 @@ export async function stageMessage(
   });
 }
 
-/** Stages a message of any kind for agents already found, its event, its wakes and their suppressions. */
+/** Stages a message of any kind for the given agents, with its event, its wakes and the events of suppressed wakes. */
 export function stageAddressed(
   draft: RoomDraft,
   room: RoomForWrite,
@@ -115,7 +115,7 @@ export function stageAddressed(
     companyId: agent.companyId,
     taskId: input.taskId,
     hop: input.hop,
-    reason: gateOf(room, agent, input.hop),
+    reason: suppressionReasonOf(room, agent, input.hop),
   }));
   const { type, subjectId, data } = input.event(messageId);
   const eventId = draft.addEvent({ type, author: input.author, subjectId: subjectId ?? messageId, data });
@@ -149,7 +149,7 @@ export function stageAddressed(
   };
 }
 
-/** Stages the event that shows everybody that a wake will not run, with as much of why as everybody may know. */
+/** Stages the event that shows a suppressed wake to the room, with the part of the reason that every member may see. */
 export function stageSuppressed(
   draft: RoomDraft,
   wake: { id: string; agentId: string; messageId: string; companyId: string; reason: NonNullable<NewWake['reason']> },
@@ -163,7 +163,7 @@ export function stageSuppressed(
   });
 }
 
-/** One hop above the newest message addressed to an agent: the depth at which its own key posts. */
+/** The hop of a message that an agent's key posts: one above the newest message that addresses the agent. */
 export async function hopOfAgentPost(tx: SqlTx, roomId: string, agentId: string): Promise<number> {
   const [newest] = await tx.$queryRaw<{ hop: number }[]>`
     SELECT m.hop FROM message_addressees a JOIN messages m ON m.id = a.message_id
@@ -188,7 +188,7 @@ export async function listMessages(
   return { rows: rows.map(resourceOf), next };
 }
 
-/** A room's messages that address one agent, by number, after a number; and the number after which to continue. */
+/** A room's messages after a number that address one agent, in order; and the number from which to continue. */
 export async function listMessagesTo(
   reader: Reader,
   roomId: string,
@@ -207,7 +207,7 @@ export async function listMessagesTo(
   };
 }
 
-/** @throws NotFound when this room has no such message */
+/** Reads one message. @throws NotFound if this room has no such message */
 export async function loadMessage(reader: Reader, roomId: string, messageId: string): Promise<Record<string, unknown>> {
   const message = await reader.message.findUnique({
     where: { id: messageId, roomId },
@@ -235,7 +235,7 @@ export function messageResource(message: {
   taskId: string | null;
   runId: string | null;
   refersTo: string | null;
-  /** Null while it is being appended: the append writes it. */
+  /** Null in a staged message: the append writes it. */
   createdAt: Date | null;
   redactedAt: Date | null;
 }): Record<string, unknown> {

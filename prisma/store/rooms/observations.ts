@@ -1,6 +1,6 @@
-// What the store reports to the metrics of this process, after the statement that wrote it: kinds and reasons, no ids and no
-// content. Through Node's diagnostics channel, which costs nothing without a subscriber, so that the store needs no metrics
-// library. A transaction whose COMMIT fails is reported too.
+// Reports of the store to the metrics of this process, sent after the statement that writes: kinds and reasons, no ids and
+// no content. Node's diagnostics channel costs nothing without a subscriber, and the store needs no metrics library. A
+// transaction whose COMMIT fails is reported too.
 
 import { channel } from 'node:diagnostics_channel';
 import type { SuppressedReason } from '../../../workflows/contract';
@@ -12,7 +12,7 @@ export type Observation =
   | { readonly kind: 'wake_pending' }
   | { readonly kind: 'wake_suppressed'; readonly reason: SuppressedReason };
 
-/** Every message is one `Observation`. */
+/** The channel of the reports. Every message is one `Observation`. */
 export const OBSERVATIONS = channel('durable-room.store');
 
 export function observe(observation: Observation): void {

@@ -1,5 +1,5 @@
-// What a transaction adds to a room, staged first and written at its end: a batch of the API and a step of a run alike.
-// The room's row is locked last and once, so the lock is held for one statement and numbers follow the order of commits.
+// The rows that a transaction adds to a room, for a batch of the API or a step of a run. They are staged first and written
+// at the end: the room's row is locked last, for one statement, so that numbers follow the order of commits.
 
 import type { MemoryCategory, MemoryVisibility, SuppressedReason, TaskPriority } from '../../../workflows/contract';
 import { Prisma } from '../../generated/client';
@@ -14,7 +14,7 @@ import { currentTraceparent } from '../db/trace-context';
 /** The channel that notifies dispatchers of pending wakes. A hint: the table is the truth. */
 export const WAKES_CHANNEL = 'durable_room_wakes';
 
-/** The author of something written. The name is the one at that time. */
+/** The author of an event, with its name at that time. */
 export interface Author {
   readonly kind: 'person' | 'service' | 'agent';
   readonly id: string;
@@ -26,7 +26,7 @@ export interface NewEvent {
   readonly type: RoomEventType;
   /** Null: the room itself. */
   readonly author: Author | null;
-  /** The company that an event of the room itself concerns. */
+  /** The company that the event concerns, if the author is null. */
   readonly companyId?: string;
   readonly subjectId: string;
   readonly data: Record<string, unknown>;
@@ -53,7 +53,7 @@ export interface NewWake {
   readonly companyId: string;
   readonly taskId: string | null;
   readonly hop: number;
-  /** Set: the wake is suppressed from the start. */
+  /** Not null: the wake is suppressed from the start. */
   readonly reason: SuppressedReason | null;
 }
 
@@ -130,8 +130,8 @@ export class RoomDraft {
    * Writes everything staged and returns the events' numbers and times, in the order in which they were staged.
    *
    * One statement, in the caller's transaction. It assigns numbers and reads the clock under the room's row lock, so that
-   * within a room neither seq nor time runs backwards. Nothing that takes another lock may come after it. A staged resource
-   * whose time is null gets the time of its event.
+   * neither seq nor time decreases within a room. No statement after it may take another lock. A staged resource without a
+   * creation time gets the time of its event.
    */
   async append(tx: SqlTx): Promise<AppendedEvent[]> {
     if (this.isEmpty) return [];
@@ -143,7 +143,7 @@ export class RoomDraft {
     return this.events.map((event) => byId.get(event.id) as AppendedEvent);
   }
 
-  /** As `append`, with COMMIT sent right behind it. For the room of a run, which exists because of a foreign key. */
+  /** As `append`, followed directly by COMMIT. Only for the room of a run: a foreign key guarantees that it exists. */
   appendAndCommit(tx: PipelineTx): void {
     if (this.isEmpty) return;
     declareLock(tx, 'room');
@@ -153,7 +153,7 @@ export class RoomDraft {
 
   private statement(): Prisma.Sql {
     const rows = this.rows();
-    // Notifying costs a lock on commit, so it is done only when a wake is pending.
+    // A notification takes a lock at commit, so it is sent only if a wake is pending.
     const pending = this.wakes.some((wake) => wake.reason === null);
     return Prisma.sql`
       WITH input AS MATERIALIZED (SELECT ${JSON.stringify(rows)}::jsonb AS j),

@@ -1,4 +1,4 @@
-// Rooms and the companies in them. Who else comes in is `invitations.ts`'; the agents are the roster's.
+// Rooms and the companies in them. Invitations are in invitations.ts, and agents in roster.ts.
 
 import type { OnCrash } from '../../../workflows/contract';
 import type { Company, Room, RoomMember } from '../../generated/client';
@@ -18,17 +18,17 @@ export interface RoomSettings {
   readonly runAllowance: number;
 }
 
-/** Most hops that a room may allow; the database holds the same bound. */
+/** The highest hop limit of a room. A CHECK constraint has the same bound. */
 export const HOP_LIMIT_MAX = 64;
-/** Most runs that a room may be allowed: Postgres's integer. */
+/** The highest run allowance of a room: the maximum of a Postgres integer. */
 export const RUN_ALLOWANCE_MAX = 2_147_483_647;
 
 export type Member = RoomMember & { company: Company };
 
-/** A room as one viewer finds it. */
+/** A room, as one viewer may see it. */
 export interface ViewedRoom {
   readonly room: Room;
-  /** True when the viewer may read what its company keeps private here. */
+  /** True if the viewer may read its company's private memory in this room. */
   readonly seesPrivate: boolean;
 }
 
@@ -50,10 +50,10 @@ export async function createRoom(
 }
 
 /**
- * Makes the author's company a member, or a member again, and shows it to the room.
+ * Makes the author's company a member, also after it left, and appends the event.
  *
- * Takes the room's lock: it must be the last thing its transaction does.
- * @throws Conflict when it is one
+ * It takes the room's lock, so it must be the last call of its transaction.
+ * @throws Conflict if the company is a member
  */
 export async function addMember(tx: Tx, roomId: string, author: Author, role: 'host' | 'guest'): Promise<Member> {
   const joined = await tx.$executeRaw`
@@ -71,7 +71,7 @@ export async function addMember(tx: Tx, roomId: string, author: Author, role: 'h
   return member;
 }
 
-/** A room as the viewer finds it. @throws NotFound to who may not know of it, as if there were none */
+/** Reads a room, as the viewer may see it. @throws NotFound also if the viewer is not in the room */
 export async function viewRoom(reader: Reader, viewer: Viewer, roomId: string): Promise<ViewedRoom> {
   const room = await reader.room.findFirst({
     where: { id: roomId, ...roomsOf(viewer) },
@@ -92,14 +92,17 @@ export async function listRooms(reader: Reader, viewer: Viewer, page: PageReques
   );
 }
 
-/** Locks the membership of a room's host. @throws NotFound to strangers; NotAllowed to guests; Conflict when closed */
+/**
+ * Locks the membership of a room's host.
+ * @throws NotFound if the company is not a member; NotAllowed if it is a guest; Conflict if the room is closed
+ */
 export async function lockRoomAsHost(tx: Tx, roomId: string, companyId: string): Promise<void> {
   await lockRoomForWrite(tx, roomId, companyId);
   const hosted = await tx.room.count({ where: { id: roomId, hostCompanyId: companyId } });
   if (hosted === 0) throw new NotAllowed('only the host may change the room');
 }
 
-/** Changes a room's settings, for its host. @throws NotFound, NotAllowed, Conflict */
+/** Changes a room's settings for its host. @throws NotFound, NotAllowed, Conflict */
 export async function updateRoom(
   tx: Tx,
   roomId: string,

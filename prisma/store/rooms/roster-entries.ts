@@ -1,4 +1,4 @@
-// Roster entries, as a company adds and changes them and as members read them. Writers and wakes use roster.ts.
+// Roster entries for the API: a company adds and changes its own, and members read them. Writers and wakes use roster.ts.
 
 import type { Rights } from '../../../workflows/contract';
 import type { Agent, RoomAgent } from '../../generated/client';
@@ -13,9 +13,9 @@ import type { Reader, Tx } from '../db/transaction';
 export type RosterEntry = RoomAgent & { agent: Agent };
 
 /**
- * Puts an agent of the author's company on a room's roster and shows it to the room.
- * @throws NotFound when the company is no member; InvalidInput if it has no such agent; Conflict if the agent is on
- * the roster, or its slug or name is taken there
+ * Adds an agent of the author's company to a room's roster and appends the event.
+ * @throws NotFound if the company is not a member; InvalidInput if it has no such agent; Conflict if the agent is on the
+ * roster, or its slug or name is taken there
  */
 export async function addRosterEntry(
   tx: Tx,
@@ -31,7 +31,7 @@ export async function addRosterEntry(
   const existing = await tx.roomAgent.findUnique({ where: { roomId_agentId: { roomId, agentId } } });
   if (existing !== null && existing.removedAt === null) throw new Conflict('the agent is on the roster');
   await addToRoster(tx, room, agent, rights);
-  // Prisma would have written this process's clock.
+  // Prisma would write the time of this process's clock.
   await tx.$executeRaw`
     UPDATE room_agents SET added_at = clock_ms(), private_memory = false
     WHERE room_id = ${roomId} AND agent_id = ${agentId}`;
@@ -43,8 +43,9 @@ export async function addRosterEntry(
 }
 
 /**
- * Changes the rights of one of the company's agents in a room. For runs with a stored reply, the stricter right applies.
- * @throws NotFound when the company is no member or the agent is not on the roster; NotAllowed when it is another's agent
+ * Changes the rights of one of the company's agents in a room. In a run with a stored reply, the stricter right applies.
+ * @throws NotFound if the company is not a member or the agent is not on the roster; NotAllowed if the agent belongs to
+ * another company
  */
 export async function updateRosterEntry(
   tx: Tx,
@@ -64,7 +65,7 @@ export async function updateRosterEntry(
   return loadRosterEntry(tx, roomId, agentId);
 }
 
-/** @throws NotFound when the agent is not on the roster */
+/** Reads one roster entry. @throws NotFound if the agent is not on the roster */
 export async function loadRosterEntry(reader: Reader, roomId: string, agentId: string): Promise<RosterEntry> {
   const entry = await reader.roomAgent.findUnique({
     where: { roomId_agentId: { roomId, agentId }, removedAt: null },

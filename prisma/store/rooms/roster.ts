@@ -1,4 +1,4 @@
-// The members of a room: companies, and the agents on its roster.
+// The roster of a room: its agents, their rights, and the lock under which a company writes to the room.
 
 import { STEP_KINDS, type Right, type Rights, type StepKind, type SuppressedReason } from '../../../workflows/contract';
 import { foldName } from '../../../workflows/policy/mentions';
@@ -10,13 +10,15 @@ import { KEY_REJECTED, suppressionReason } from '../eligibility/gates';
 import { declareLock, forShare } from '../db/lock-order';
 import type { SqlTx, Tx } from '../db/transaction';
 
-/** A room whose membership row a writer has locked, so that leaving waits for the write. */
+/** A room and the caller's membership in it, which is locked: leaving the room waits for the write. One per transaction. */
 export interface RoomForWrite {
   readonly id: string;
   readonly hopLimit: number;
   readonly runAllowance: number;
   readonly paused: boolean;
   readonly closed: boolean;
+  /** The roster as `rosterOf` read it in this transaction; null before the first read. */
+  readonly roster: { read: Promise<readonly RosterAgent[]> | null };
 }
 
 /** An agent on a roster, with the facts that its gates need. */
@@ -32,7 +34,7 @@ export interface RosterAgent {
   readonly budgetUsedUp: boolean;
 }
 
-/** Rights as a company presets them. `careful` is the default. */
+/** The presets of rights. `careful` is the default. */
 export const PRESETS: Readonly<Record<'supervised' | 'careful' | 'autonomous', Rights>> = {
   supervised: perStepKind(() => 'hold'),
   careful: perStepKind((kind) => STEP_RULES[kind].carefulRight),
@@ -41,31 +43,26 @@ export const PRESETS: Readonly<Record<'supervised' | 'careful' | 'autonomous', R
 
 /**
  * Locks a company's membership of a room for sharing and returns the room.
- * @throws NotFound when the company is no member, as if the room did not exist; Conflict when it is closed.
+ * @throws NotFound if the company is not a member, as for an unknown room; Conflict if the room is closed
  */
 export async function lockRoomForWrite(tx: SqlTx, roomId: string, companyId: string): Promise<RoomForWrite> {
   const members = await tx.$queryRaw<unknown[]>`
     SELECT 1 AS locked FROM room_members
     WHERE room_id = ${roomId} AND company_id = ${companyId} AND left_at IS NULL ${forShare(tx, 'membership')}`;
   // A second statement: a single one that waited for the lock would read the room as it was before the wait.
-  const [room] = await tx.$queryRaw<RoomForWrite[]>`
+  const [room] = await tx.$queryRaw<Omit<RoomForWrite, 'roster'>[]>`
     SELECT id, hop_limit AS "hopLimit", run_allowance AS "runAllowance", paused_at IS NOT NULL AS paused,
            closed_at IS NOT NULL AS closed
     FROM rooms WHERE id = ${roomId}`;
   if (members.length === 0 || !room) throw new NotFound('no such room');
   if (room.closed) throw new Conflict('the room is closed');
-  return room;
+  return { ...room, roster: { read: null } };
 }
 
-const rosters = new WeakMap<RoomForWrite, Promise<readonly RosterAgent[]>>();
-
-/** The roster of a room that this transaction writes to, read once per transaction. */
+/** The roster of a room that this transaction writes to. The first call reads it; later calls return the same agents. */
 export function rosterOf(tx: SqlTx, room: RoomForWrite): Promise<readonly RosterAgent[]> {
-  const known = rosters.get(room);
-  if (known !== undefined) return known;
-  const read = loadRoster(tx, room.id);
-  rosters.set(room, read);
-  return read;
+  room.roster.read ??= loadRoster(tx, room.id);
+  return room.roster.read;
 }
 
 /** The agents on a room's roster whose companies are members. */
@@ -84,7 +81,7 @@ export async function loadRoster(reader: SqlTx, roomId: string): Promise<RosterA
 }
 
 /** Why a wake of this agent would be suppressed from the start, or null. */
-export function gateOf(room: RoomForWrite, agent: RosterAgent, hop: number): SuppressedReason | null {
+export function suppressionReasonOf(room: RoomForWrite, agent: RosterAgent, hop: number): SuppressedReason | null {
   return suppressionReason({
     roomClosed: room.closed,
     roomPaused: room.paused,
@@ -106,7 +103,7 @@ type PascalCase<S extends string> = S extends `${infer Head}_${infer Tail}`
 type RightField = `right${PascalCase<StepKind>}`;
 type RightFields = Readonly<Record<RightField, string>>;
 
-/** The field of Prisma's roster row with the right to this kind. Its column is `right_<kind>`. */
+/** The field of Prisma's roster row that holds the right to this kind of step. Its column is `right_<kind>`. */
 function rightField(kind: StepKind): RightField {
   return `right${kind.replaceAll(/(?:^|_)(\w)/g, (_, letter: string) => letter.toUpperCase())}` as RightField;
 }
@@ -116,7 +113,7 @@ export const ROSTER_RIGHTS = Prisma.raw(
   `jsonb_build_object(${STEP_KINDS.map((kind) => `'${kind}', ra.right_${kind}`).join(', ')})`,
 );
 
-/** Assignments to the columns of `room_agents` that hold rights; a right that is not given stays. */
+/** Assignments to the right columns of `room_agents`. A right that is not given stays unchanged. */
 export function rightAssignments(rights: Partial<Rights>): Prisma.Sql {
   return Prisma.join(
     STEP_KINDS.map((kind) => {
@@ -136,8 +133,8 @@ function rightFieldsOf(rights: Rights): RightFields {
 }
 
 /**
- * Puts an agent on a roster, or back on it, under the given rights.
- * @throws Conflict when its slug or name, folded, is taken on this roster.
+ * Adds an agent to a roster with the given rights, also after it was removed.
+ * @throws Conflict if its slug or name, folded, is taken on this roster
  */
 export async function addToRoster(
   tx: Tx,
@@ -165,8 +162,8 @@ export async function addToRoster(
 }
 
 /**
- * Locks an agent's roster row for sharing, so that removal and a change of rights wait for the write, and returns the
- * agent's rights; null when the agent is not on the roster.
+ * Locks an agent's roster row for sharing, so that a removal or a change of rights waits for the write. Returns the agent's
+ * rights, or null if the agent is not on the roster.
  */
 export async function lockRights(tx: SqlTx, roomId: string, agentId: string): Promise<Rights | null> {
   const [row] = await tx.$queryRaw<{ rights: Rights }[]>`
@@ -177,16 +174,16 @@ export async function lockRights(tx: SqlTx, roomId: string, agentId: string): Pr
 }
 
 /**
- * Takes an agent's new name on every roster that it is on, and frees its old one.
- * @throws Conflict when the name, folded, is taken on one of them
+ * Reserves an agent's new name on all its rosters and releases the old name.
+ * @throws Conflict if the name, folded, is taken on one of the rosters
  */
 export async function renameOnRosters(tx: Tx, agent: { id: string; slug: string; name: string }): Promise<void> {
-  const places = await tx.roomAgent.findMany({
+  const entries = await tx.roomAgent.findMany({
     where: { agentId: agent.id, removedAt: null },
     select: { roomId: true },
     orderBy: { roomId: 'asc' },
   });
-  const rooms = places.map((place) => place.roomId);
+  const rooms = entries.map((entry) => entry.roomId);
   const folds = [...new Set([foldName(agent.slug), foldName(agent.name)])].sort();
   await tx.rosterName.deleteMany({
     where: { agentId: agent.id, roomId: { in: rooms }, nameFold: { notIn: folds } },

@@ -1,7 +1,7 @@
-// Tasks: each is sent to one agent, shown in the room as a card, and answered by the agent until the verdict.
+// Tasks: each is sent to one agent and shown in the room as a card. The agent may respond until the sender's verdict.
 //
 //   pending ──claim of the card, or the agent's key──▶ in_progress ──response──▶ done | failed | escalated
-//   a response may be replaced until the sender's verdict (accepted | rejected), which is final
+//   The sender's verdict (accepted | rejected) is final. Before it, the agent may replace its response.
 
 import type { TaskOutcome, TaskPriority } from '../../../workflows/contract';
 import { Prisma, type Task } from '../../generated/client';
@@ -96,7 +96,7 @@ export async function respondToTask(
     result: string;
     hop: number;
     runId: string | null;
-    /** Refuse a task that has a response, even though a response may be replaced until the verdict. */
+    /** True: a task with a response is refused, although a response may be replaced until the verdict. */
     onlyWhileOpen?: boolean;
   },
 ): Promise<StagedMessage> {
@@ -133,9 +133,10 @@ export async function respondToTask(
 
 /**
  * Records the sender's verdict, which is final and wakes no agent.
- * @throws NotFound, NotAllowed (not the sender, nor a person of its company), Conflict (no response yet, or judged already).
+ * @throws NotFound; NotAllowed if the judge is neither the sender nor a person of its company; Conflict if the task has no
+ * response yet, or has a verdict
  */
-export async function judgeTask(
+export async function recordVerdict(
   tx: SqlTx,
   draft: RoomDraft,
   room: RoomForWrite,
@@ -178,7 +179,7 @@ export async function startTasks(
   }
 }
 
-/** A task before its row is written: `createdAt` is the time of its event, which the feed adds. */
+/** A task. `createdAt` is null before its row is written: the append sets it to the time of the event. */
 type TaskRow = Omit<Task, 'createdAt'> & { createdAt: Date | null };
 
 function pendingTask(roomId: string, { sender, ...task }: NewTask): TaskRow {
@@ -252,7 +253,7 @@ export async function listTasks(
   return pageOf(tasks, page, (task) => task.id);
 }
 
-/** @throws NotFound when this room has no such task */
+/** Reads one task. @throws NotFound if this room has no such task */
 export async function loadTask(reader: Reader, roomId: string, taskId: string): Promise<Task> {
   const task = await reader.task.findUnique({ where: { id: taskId, roomId } });
   if (!task) throw new NotFound('no such task in this room');

@@ -1,5 +1,5 @@
-// What a message or task asked of an agent, asked once more: a new message or task, the caller's own, that refers to the
-// old one and wakes that agent alone. Nothing is ever sent again by itself.
+// Repeats a message or task for an agent: a new message or task by the caller, which refers to the old one and wakes only
+// that agent. It happens only on request, never automatically.
 
 import type { TaskPriority, WakeState } from '../../../workflows/contract';
 import type { Author, RoomDraft } from '../rooms/room-draft';
@@ -10,8 +10,8 @@ import { stageTask } from '../rooms/tasks';
 import type { SqlTx, Reader } from '../db/transaction';
 import { roomsOf, type Viewer } from '../access/viewer';
 
-/** What a wake or run was about. */
-export interface Asked {
+/** The message or task that caused a wake or run. */
+export interface OriginalRequest {
   readonly roomId: string;
   readonly agentId: string;
   readonly messageId: string;
@@ -28,14 +28,14 @@ export interface Asked {
 }
 
 /**
- * What a wake, or the wake of a run, asked.
- * @throws NotFound to who may not know of it; Conflict while it is still to run, or runs
+ * Reads the message or task that caused a wake, or the wake of a run.
+ * @throws NotFound also if the viewer may not see it; Conflict if its run has not ended
  */
-export async function loadAsked(
+export async function loadOriginalRequest(
   reader: Reader,
   viewer: Viewer,
   of: { readonly wake: string } | { readonly run: string },
-): Promise<Asked> {
+): Promise<OriginalRequest> {
   const id = 'wake' in of ? of.wake : (await reader.run.findUnique({ where: { id: of.run } }))?.wakeId;
   const wake = id === undefined ? null : await reader.wake.findFirst({ where: { id, room: roomsOf(viewer) } });
   if (!wake) throw new NotFound('wake' in of ? 'no such wake' : 'no such run');
@@ -45,7 +45,7 @@ export async function loadAsked(
     throw new Conflict('the agent has not finished with the message yet', run?.state ?? state);
   }
   const message = await reader.message.findUniqueOrThrow({ where: { id: wake.messageId } });
-  const kind = message.kind as Asked['kind'];
+  const kind = message.kind as OriginalRequest['kind'];
   const task =
     kind === 'task_card' && message.taskId !== null
       ? await reader.task.findUniqueOrThrow({ where: { id: message.taskId } })
@@ -61,14 +61,14 @@ export async function loadAsked(
 }
 
 /**
- * Stages it anew for the author: a task where it was a task, else a message with the same text.
- * @throws Conflict when the agent is no longer on the roster, or nothing is left to ask; as `stageTask` does
+ * Stages a task again as a new task of the author, and a message as a new message with the same text.
+ * @throws Conflict if the agent is no longer on the roster or the message was redacted; the errors of `stageTask`
  */
-export async function stageAskedAgain(
+export async function stageRepeatedRequest(
   tx: SqlTx,
   draft: RoomDraft,
   room: RoomForWrite,
-  asked: Asked,
+  asked: OriginalRequest,
   by: { readonly author: Author; readonly hop: number },
 ): Promise<StagedMessage & { subjectId: string }> {
   if (asked.text.trim() === '') throw new Conflict('the message was redacted, so it cannot be asked again');

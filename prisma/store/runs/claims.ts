@@ -44,9 +44,9 @@ type WakeFacts = RevocationFacts & {
 /**
  * Claims a message for an agent, before anything else of the run is read or written.
  *
- * Granted once. The same Temporal run is granted it again, because its acknowledgement was lost. Any other run is refused
- * and counted on the run that has the claim. If a gate closed after the delivery, the wake is claimed and its run closed as
- * cancelled.
+ * The claim is granted once. The same Temporal run gets it again, because an acknowledgement can be lost. Any other Temporal
+ * run is refused, and counted on the run that has the claim. If a gate closed after the delivery, the wake is claimed and
+ * its run closes as cancelled.
  */
 export async function claimMessage(
   db: Database,
@@ -116,8 +116,8 @@ export async function claimAsLost(
   });
 }
 
-// Membership and roster come before the wake, so that leaving, closing and removal wait for the claim, or the claim sees
-// them. A separate statement: a statement that waited for a lock reads everything else as it was before the wait.
+// Membership and roster are locked before the wake: leaving, closing and removal wait for the claim, or the claim sees
+// them. A separate statement: a statement that waits for a lock reads the other rows as they were before the wait.
 function lockMembership(tx: PipelineTx, wake: { agentId: string; messageId: string }): Pipelined<unknown> {
   return tx.$pipeline`
     SELECT 1 AS locked
@@ -149,8 +149,8 @@ interface Claimed {
   readonly onCrash: OnCrash;
 }
 
-// Claims a delivered wake for which `condition` is true. No row: it is false, or the message is claimed already. The primary
-// key decides. A conflict on it is the expected way to lose; a conflict on any other constraint is a bug and throws.
+// Claims a delivered wake if `condition` is true. Returns no row if it is false or the message is already claimed. The
+// primary key decides: a conflict on it is a lost race; a conflict on any other constraint is a bug and throws.
 function insertClaim(
   tx: PipelineTx,
   wake: { agentId: string; messageId: string },
@@ -188,7 +188,8 @@ function insertClaim(
     SELECT id AS "runId", wake_id AS "wakeId", room_id AS "roomId", on_crash AS "onCrash" FROM run`;
 }
 
-// The wake is claimed already: by this execution, whose acknowledgement was lost, or by another, which the ledger counts.
+// The answer for a wake that is already claimed: by this execution, whose acknowledgement was lost, or by another. In the
+// second case the caller is refused and counted on the run.
 async function answerClaimed(
   tx: SqlTx,
   execution: Execution,

@@ -1,9 +1,9 @@
-// What a run reads first: what is newest in the room, through the eyes of one agent and its company. What is found by its
-// words comes after, from `relevance.ts`.
+// The first read of a run: the newest rows of its room that its agent may see. The search for older relevant rows is in
+// relevance.ts.
 
 import { Prisma } from '../../generated/client';
 
-/** Most rows of each kind that one run reads, newest first. */
+/** The most rows of each kind that one run reads, newest first. */
 export const VIEW_LIMITS = { messages: 50, tasks: 20, memory: 100, roster: 200, files: 20 } as const;
 
 export interface ViewedMessage {
@@ -52,7 +52,7 @@ export interface ViewedFile {
   readonly at: string;
 }
 
-/** A piece of a file, with what is needed to cite it. */
+/** A passage of a file, with the facts that a citation needs. */
 export interface ViewedPassage {
   readonly id: string;
   readonly file: string;
@@ -76,24 +76,24 @@ export interface RoomView {
   };
   /** The message that woke the run. */
   readonly waking: ViewedMessage;
-  /** Oldest first, the waking message among them if it is recent enough. */
+  /** The newest messages, oldest first. An older waking message comes before them. */
   readonly messages: readonly ViewedMessage[];
   readonly tasks: readonly ViewedTask[];
-  /** The newest, oldest of them first. */
+  /** The newest entries, oldest first. */
   readonly memory: readonly ViewedMemory[];
-  /** Older entries that have to do with what woke the run, or that an open task refers to, best first. */
+  /** Older entries that match the waking message, or that an open task refers to, best first. */
   readonly found_memory: readonly ViewedMemory[];
-  /** Best first. */
+  /** Passages that match the waking message, and passages of files attached to open tasks, best first. */
   readonly passages: readonly ViewedPassage[];
-  /** The newest, oldest of them first. */
+  /** The newest files, oldest first. */
   readonly files: readonly ViewedFile[];
   readonly roster: readonly { readonly slug: string; readonly name: string; readonly company: string }[];
 }
 
-/** The newest of a room, and whether there is more to look for by words. */
+/** The newest rows of a room, and whether it has passages to search. */
 export type NewestOfRoom = Omit<RoomView, 'found_memory' | 'passages'> & { readonly has_passages: boolean };
 
-/** What a run needs to be known by, to read for it. */
+/** The run for which a room is read. */
 export interface ReadingRun<Value = string> {
   readonly roomId: Value;
   readonly agentId: Value;
@@ -101,14 +101,14 @@ export interface ReadingRun<Value = string> {
   readonly messageId: Value;
 }
 
-/** @throws Error when the run names no room, agent, company or message: a read without a tenant must never mean all. */
+/** @throws Error if the run has no room, agent, company or message: a read without a tenant must not read all tenants */
 export function assertReader(run: ReadingRun<unknown>): void {
   for (const id of [run.roomId, run.agentId, run.companyId, run.messageId]) {
     if (!id) throw new Error('a room is read for one run of one company');
   }
 }
 
-/** An entry `e` of the company `c`, as a run sees it. */
+/** A memory entry `e` of the company `c`, as a run sees it. */
 export const MEMORY_JSON = Prisma.sql`
   json_build_object('id', e.id, 'company', c.name, 'author', e.author_name, 'category', e.category, 'tags', e.tags,
     'content', e.content, 'visibility', e.visibility, 'at', e.created_at)`;
@@ -119,11 +119,11 @@ const MESSAGE_JSON = Prisma.sql`
     'author_kind', m.author_kind, 'author_id', m.author_id, 'at', m.created_at, 'text', m.text)`;
 
 /**
- * The read of a room for one run, as a sub-select that gives one `NewestOfRoom`: it rides in the statement that asks for it. The
- * run is named by its values, or by columns of that statement which are never null.
+ * The read of a room for one run, as a sub-select that returns one `NewestOfRoom`. The run is given by values, or by columns
+ * of the outer statement that are never null.
  *
- * Private memory of the agent's own company is read only where that company switched it on for this agent here.
- * @throws Error when the run names no room, agent or company: a read without a tenant must never mean all tenants.
+ * Private memory is read only if the agent's company allowed it for this agent in this room.
+ * @throws Error as `assertReader`
  */
 export function roomView(run: ReadingRun | ReadingRun<Prisma.Sql>): Prisma.Sql {
   assertReader(run);
@@ -172,7 +172,7 @@ export function roomView(run: ReadingRun | ReadingRun<Prisma.Sql>): Prisma.Sql {
           'state', f.state, 'at', f.created_at) AS j
         FROM files f JOIN companies c ON c.id = f.company_id
         WHERE f.room_id = ${run.roomId} ORDER BY f.id DESC LIMIT ${VIEW_LIMITS.files}) f),
-      -- Ordered, and so by the room's index: an EXISTS may read a table that others filled.
+      -- The order makes Postgres use the room's index: an EXISTS may scan the rows of other rooms.
       'has_passages', (SELECT p.id FROM passages p WHERE p.room_id = ${run.roomId} ORDER BY p.id LIMIT 1) IS NOT NULL,
       'roster', (SELECT coalesce(json_agg(o.j ORDER BY o.added_at), '[]') FROM (
         SELECT x.added_at, json_build_object('slug', oa.slug, 'name', oa.name, 'company', oc.name) AS j

@@ -36,7 +36,7 @@ export type Effect =
   | { readonly state: 'done'; readonly effectId: string }
   | { readonly state: 'superseded' | 'refused' | 'failed'; readonly code: string };
 
-/** What the effect of a step receives. */
+/** The input of a step's effect. */
 export interface StepContext<K extends StepKind> {
   readonly tx: SqlTx;
   readonly draft: RoomDraft;
@@ -198,7 +198,7 @@ export async function refuseOtherExecution(db: Database, runId: string): Promise
   throw new Fenced('not_mine');
 }
 
-/** `RunContext.gone`, of a room `r`, a membership `m` and a roster row `ra`. */
+/** `RunContext.gone` as a column, from a room `r`, a membership `m` and a roster row `ra`. */
 export const GONE = Prisma.sql`
   CASE WHEN r.closed_at IS NOT NULL THEN 'room_closed'
        WHEN m.left_at IS NOT NULL OR ra.removed_at IS NOT NULL THEN 'not_a_member' END AS gone`;
@@ -213,8 +213,8 @@ export interface OwnedRun {
 }
 
 /**
- * Takes the locks of a run's activity in their order: membership, roster, and the run if this execution owns it. Reads
- * need a second statement: a single one that waited for a lock would read the other rows as they were before the wait.
+ * Takes the locks of a run's activity in lock order: membership, roster, and the run if this execution owns it. Reads need a
+ * second statement: a statement that waits for a lock reads the other rows as they were before the wait.
  */
 export async function lockMembershipAndRun(tx: SqlTx, execution: Execution, runId: string): Promise<void> {
   await write(tx)`
@@ -255,6 +255,7 @@ export async function lockOwnedRun(tx: SqlTx, execution: Execution, runId: strin
         runAllowance: row.runAllowance,
         paused: row.roomPaused,
         closed: row.roomClosed,
+        roster: { read: null },
       },
       author: { kind: 'agent', id: row.agentId, name: row.agentName, companyId: row.companyId },
       rights: row.rosterRights,

@@ -1,12 +1,12 @@
-// The row of a run, locked: by the execution that owns it, or by another part of the store. What an activity may do
-// with it is decided in fence.ts.
+// Locks the row of a run, for the execution that owns it or for another part of the store. fence.ts decides what an
+// activity may do with the run.
 
 import type { DeclaredReply, Ending, OnCrash, Rights } from '../../../workflows/contract';
 import { Prisma } from '../../generated/client';
 import { forNoKeyUpdate } from '../db/lock-order';
 import type { SqlTx } from '../db/transaction';
 
-/** The Temporal execution that calls. The run id comes from the activity's context, never from an input. */
+/** The Temporal execution of the caller. Its run id comes from the activity's context, never from an input. */
 export interface Execution {
   readonly workflowId: string;
   readonly temporalRunId: string;
@@ -34,7 +34,7 @@ export const RUN_COLUMNS = Prisma.sql`
   runs.company_id AS "companyId", runs.state, runs.ending, runs.on_crash AS "onCrash", runs.hop, runs.reply,
   runs.reply_sha256 AS "replySha256", runs.rights`;
 
-/** A condition: this execution owns the run. Neither id ever changes, so the condition needs no lock. */
+/** A condition: this execution owns the run. The two ids never change, so the condition needs no lock. */
 export function isOwn(runId: string, execution: Execution): Prisma.Sql {
   return Prisma.sql`
     (runs.id = ${runId} AND runs.temporal_run_id = ${execution.temporalRunId}
@@ -49,7 +49,7 @@ export async function lockOwnedRunRow(tx: SqlTx, execution: Execution, runId: st
   return run;
 }
 
-/** Locks a run's row, whichever execution owns it. @throws Error when there is no such run */
+/** Locks a run's row, whether or not the caller's execution owns it. @throws Error if there is no such run */
 export async function loadLockedRun(tx: SqlTx, runId: string): Promise<LockedRun> {
   const [run] = await tx.$queryRaw<LockedRun[]>`
     SELECT ${RUN_COLUMNS} FROM runs WHERE id = ${runId} ${forNoKeyUpdate(tx, 'run')}`;

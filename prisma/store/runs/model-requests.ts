@@ -1,6 +1,6 @@
-// Model requests: claimed before they are sent, so that no fourth request is sent; and the reply, stored once.
+// Model requests, each claimed before it is sent, so that a fourth request is never sent; and the reply, stored once.
 //
-//   in_flight → answered (a reply) · retry · busy · refused · failed (a reply that can't be used) · aborted · unknown
+//   in_flight → answered (a reply) · retry · busy · refused · failed (an unusable reply) · aborted · unknown
 
 import { createHash } from 'node:crypto';
 import { MODEL_REQUESTS_LIMIT, type DeclaredReply, type Ending, type Rights } from '../../../workflows/contract';
@@ -18,7 +18,7 @@ import type { Database } from '../db/database';
 import { declareLock } from '../db/lock-order';
 import { write, type SqlTx } from '../db/transaction';
 
-/** The agent's model, and its key, still sealed. */
+/** The agent's model and its sealed key. */
 export interface ModelTarget {
   readonly model: string | null;
   readonly keyId: string | null;
@@ -52,12 +52,12 @@ export type RequestClaim =
   | ({ readonly kind: 'reply' } & StoredReply)
   /** Another request cannot change the result, or no request is left. */
   | { readonly kind: 'settled' }
-  /** The agent is no longer in the room: the run was closed. */
+  /** The agent is no longer in the room, so the run was closed. */
   | { readonly kind: 'closed'; readonly ending: Ending };
 
 export type RequestToSend = Extract<RequestClaim, { kind: 'send' }>;
 
-/** How a request ended, as the ledger holds it. */
+/** How a request ended, as the ledger stores it. */
 export interface RequestResult {
   readonly outcome: 'answered' | 'retry' | 'busy' | 'refused' | 'failed' | 'aborted';
   readonly code: string | null;
@@ -85,10 +85,10 @@ export async function claimRequest(
 ): Promise<RequestClaim> {
   const claim = await db.sqlTransaction(async (tx): Promise<RequestClaim | 'not_mine'> => {
     await lockMembershipAndRun(tx, execution, runId);
-    const asking = await loadAsking(tx, execution, runId);
-    if (!asking) return 'not_mine';
-    const { run, gone, target, last, view } = asking;
-    let { context } = asking;
+    const requesting = await loadRequestingRun(tx, execution, runId);
+    if (!requesting) return 'not_mine';
+    const { run, gone, target, last, view } = requesting;
+    let { context } = requesting;
     if (run.reply !== null && run.rights !== null && run.replySha256 !== null) {
       return { kind: 'reply', reply: run.reply, sha256: run.replySha256, rights: run.rights };
     }
@@ -122,7 +122,7 @@ export async function claimRequest(
       )
       INSERT INTO model_requests (run_id, number) VALUES (${runId}, ${number})`;
     const request: RequestToSend = { kind: 'send', number, limit, target, context };
-    // After the turn in which COMMIT is sent, and before its answer can be read.
+    // Runs after COMMIT is sent and before its answer is read.
     if (meanwhile) setImmediate(meanwhile, request);
     return request;
   });
@@ -132,8 +132,8 @@ export async function claimRequest(
 /**
  * Records how a request ended and, with the first reply, the reply and the agent's rights at this moment.
  *
- * Returns the reply that the run has now, or null. One statement. A rejected key is marked in the version that the request
- * was sent with (`sentWith`), even if the agent has another key by now.
+ * One statement. Returns the reply that the run has now, or null. A rejected key is marked in the version that the request
+ * used (`sentWith`), even if the agent has another key now.
  * @throws Fenced, Transient
  */
 export async function endRequest(
@@ -182,7 +182,8 @@ export async function endRequest(
   return storedOrFenced(db, execution, runId);
 }
 
-// No row was updated: the run is closed, or owned by another execution. A reply stored before the close still counts.
+// For a request whose update changed no row: the run is closed, or another execution owns it. A reply that was stored before
+// the close is still valid.
 async function storedOrFenced(db: Database, execution: Execution, runId: string): Promise<StoredReply> {
   const run = await db.sqlTransaction((tx) => lockOwnedRunRow(tx, execution, runId));
   if (!run) return refuseOtherExecution(db, runId);
@@ -190,22 +191,25 @@ async function storedOrFenced(db: Database, execution: Execution, runId: string)
   return { reply: run.reply, sha256: run.replySha256, rights: run.rights };
 }
 
-interface Asking {
+interface RequestingRun {
   readonly run: LockedRun;
   readonly gone: RunContext['gone'];
   readonly target: ModelTarget;
   readonly last: LastRequest | null;
-  /** The rendered context that all requests of the run send, once the first has stored it. */
+  /** The rendered context that all requests of the run send; null before the first request stores it. */
   readonly context: RenderedContext | null;
-  /** The present room, for the first request. */
+  /** The room at this moment, for the first request; null if the context is stored. */
   readonly view: NewestOfRoom | null;
 }
 
-async function loadAsking(tx: SqlTx, execution: Execution, runId: string): Promise<Asking | undefined> {
+async function loadRequestingRun(tx: SqlTx, execution: Execution, runId: string): Promise<RequestingRun | undefined> {
   const [row] = await tx.$queryRaw<
     (LockedRun &
       ModelTarget &
-      Pick<Asking, 'gone' | 'context' | 'view'> & { readonly number: number | null; readonly outcome: string | null })[]
+      Pick<RequestingRun, 'gone' | 'context' | 'view'> & {
+        readonly number: number | null;
+        readonly outcome: string | null;
+      })[]
   >`
     SELECT ${RUN_COLUMNS}, ${GONE}, runs.context, agent.model, k.id AS "keyId", k.version AS "keyVersion", k.provider AS protocol,
            k.base_url AS "baseUrl", CASE WHEN k.revoked_at IS NULL THEN k.sealed_secret END AS "sealedSecret",

@@ -1,4 +1,4 @@
-// What the reconciler reads: runs that are due, and the runs of the executions that Temporal lists.
+// The reads of the reconciler: runs that are due, and the runs of the executions that Temporal lists.
 
 import type { Database } from '../db/database';
 
@@ -6,15 +6,15 @@ export interface DueRun {
   readonly id: string;
   readonly workflowId: string;
   readonly temporalRunId: string | null;
-  /** Milliseconds past its time limit, parked time excluded; negative before the limit, and while parked. */
+  /** Milliseconds since its time limit, without parked time; negative before the limit, and for a parked run. */
   readonly pastLimitMs: number;
-  /** How long a decision has waited to be carried out; null when none waits. */
+  /** Age in seconds of the oldest decision that is not executed; null without one. */
   readonly decidedSeconds: number | null;
 }
 
 /**
- * Open runs that are due for a check, each leased to this caller: for `lease.open` seconds, a parked run for `lease.parked`,
- * and a run with a decision to carry out for `lease.decided`.
+ * Up to `limit` open runs that are due for a check, each leased to this caller: `lease.decided` seconds for a run with a
+ * decision to execute, `lease.parked` for another parked run, and `lease.open` for the rest.
  */
 export async function takeDueRuns(
   db: Database,
@@ -38,11 +38,11 @@ export async function takeDueRuns(
 }
 
 /**
- * Of these executions, the orphans, which may never act again: their run closed at least `graceSeconds` ago, or belongs to
- * another execution.
+ * The orphans among these executions. An orphan may never act again: its run closed at least `graceSeconds` ago, or belongs
+ * to another execution.
  *
- * The closed run of an orphan is leased to this caller for `leaseSeconds`: a slow execution is not signalled by every pass of
- * every reconciler, which would keep a busy cluster from catching up.
+ * The closed run of an orphan is leased to this caller for `leaseSeconds`. Without the lease, every pass of every reconciler
+ * would signal a slow execution again and add load to a busy cluster.
  */
 export async function leaseOrphans(
   db: Database,
@@ -73,7 +73,7 @@ export async function leaseOrphans(
     FROM orphans WHERE state = 'open' OR id IN (SELECT id FROM leased)`;
 }
 
-/** The open runs of these executions, which are closed. */
+/** The runs of these closed executions that are still open. */
 export async function findOpenRunsOf(
   db: Database,
   executions: readonly { workflowId: string; temporalRunId: string }[],
@@ -87,7 +87,7 @@ export async function findOpenRunsOf(
     WHERE r.state = 'open'`;
 }
 
-/** Of these executions, those without a run in Postgres: it was restored from a backup older than their claim. */
+/** The executions without a run in Postgres. The database was restored from a backup that is older than their claim. */
 export async function findExecutionsWithoutRun(
   db: Database,
   executions: readonly { workflowId: string; temporalRunId: string }[],

@@ -1,5 +1,5 @@
-// What a run reads by relevance: older memory and passages of files that match the message that woke it, and what its open
-// tasks refer to. Read only where the room holds more than the newest entries.
+// The second read of a run, by relevance: older memory and passages of files that match the waking message, and the entries
+// and files that the agent's open tasks refer to. It runs only in a room with more than the newest rows.
 
 import { Prisma } from '../../generated/client';
 import {
@@ -17,28 +17,28 @@ import { newestMatching, quoted, scoped } from '../db/text-search';
 import { UNPREPARED } from '../db/prepared-statements';
 import type { SqlTx } from '../db/transaction';
 
-/** Most entries, and most passages, that a run reads beside the newest. */
+/** The most entries and the most passages that a run reads in addition to the newest. */
 const FOUND_LIMITS = { memory: 20, passages: 12 } as const;
 
-/** How many words are searched, each separately, and how many rows each may find. */
-const WORDS = 6;
-const PER_WORD = 15;
+/** The most words to search, each in a separate search, and the most rows that one word may find. */
+const WORDS_LIMIT = 6;
+const ROWS_PER_WORD = 15;
 
-/** Passages from the beginning of each attached file, which shows what the file is. */
+/** How many passages are read from the beginning of each attached file: enough to recognize the file. */
 const OPENING_PASSAGES = 3;
 
-/** More than any sum of words: a row that a task names is read before a row that matches. */
-const NAMED = 1_000;
+/** Higher than any sum of word scores: a row that a task refers to comes before a row that only matches. */
+const NAMED_WEIGHT = 1_000;
 
-/** Text beyond this many characters adds words, and nothing to the subject of the message. */
-const READ_FOR_WORDS = 4_000;
+/** How many characters of the message are searched for words. Longer text adds words, but seldom a new subject. */
+const SCANNED_CHARACTERS = 4_000;
 
 export interface Relevant {
   readonly found_memory: readonly ViewedMemory[];
   readonly passages: readonly ViewedPassage[];
 }
 
-/** Everything that a run reads, in a separate statement: for a caller that does not read it with the claim of a request. */
+/** Reads the room for a run, without the claim of a model request. For callers outside `claimRequest`. */
 export async function readRoom(tx: SqlTx, run: ReadingRun): Promise<RoomView> {
   const [row] = await tx.$queryRaw<{ view: NewestOfRoom | null }[]>`SELECT (${roomView(run)}) AS view`;
   if (!row?.view) throw new Error('there is no room to read');
@@ -46,11 +46,11 @@ export async function readRoom(tx: SqlTx, run: ReadingRun): Promise<RoomView> {
 }
 
 /**
- * Finds what is relevant to a run beyond the newest. At most one statement, and none in a room that holds nothing more.
+ * Finds relevant rows that are not among the newest. At most one statement, and none if the room has no other rows.
  *
  * Each word that finds a row adds 1/n to its score, where n is the number of rows that the word found: a rare word that finds
  * one row counts more than a common word that finds fifteen.
- * @throws Error when the run names no room, agent, company or message
+ * @throws Error as `assertReader`
  */
 export async function readRelevant(tx: SqlTx, run: ReadingRun, newest: NewestOfRoom): Promise<Relevant> {
   assertReader(run);
@@ -82,18 +82,18 @@ export async function readRelevant(tx: SqlTx, run: ReadingRun, newest: NewestOfR
 }
 
 /**
- * The words that describe a text best, judged by length: the longest, each once. Names that it mentions are left out.
+ * The longest words of a text, each once: long words usually describe it best. Mentions of agents are left out.
  */
 export function wordsToFind(text: string): string[] {
   const found = text
-    .slice(0, READ_FOR_WORDS)
+    .slice(0, SCANNED_CHARACTERS)
     .toLowerCase()
     .replace(/[@＠][\p{L}\p{N}_-]+/gu, ' ')
     .match(/[\p{L}\p{N}][\p{L}\p{N}\p{M}]{3,39}/gu);
-  return [...new Set(found)].sort((a, b) => b.length - a.length).slice(0, WORDS);
+  return [...new Set(found)].sort((a, b) => b.length - a.length).slice(0, WORDS_LIMIT);
 }
 
-// A word matches as a prefix, and a plural by its singular.
+// A word matches as a prefix. A final "s" is removed, so that a plural also matches the singular.
 function queryOf(word: string): string {
   return `${quoted(word.length > 4 && word.endsWith('s') ? word.slice(0, -1) : word)}:*`;
 }
@@ -111,12 +111,12 @@ function memoryArms(run: ReadingRun, words: readonly string[], refs: readonly st
   const arms = words.map(
     (word, index) => Prisma.sql`(
       SELECT id, ${index}::int AS word, 1 AS weight
-      FROM ${newestMatching('memory_entries', run.roomId, scoped(queryOf(word), [room]), readableMemory(run), PER_WORD)} x)`,
+      FROM ${newestMatching('memory_entries', run.roomId, scoped(queryOf(word), [room]), readableMemory(run), ROWS_PER_WORD)} x)`,
   );
   if (refs.length === 0) return arms;
   return [
     ...arms,
-    Prisma.sql`(SELECT e.id, -1 AS word, ${NAMED}::int AS weight FROM memory_entries e
+    Prisma.sql`(SELECT e.id, -1 AS word, ${NAMED_WEIGHT}::int AS weight FROM memory_entries e
       WHERE e.id = ANY(${refs}::text[]) AND ${readableMemory(run)})`,
   ];
 }
@@ -126,21 +126,21 @@ function passageArms(run: ReadingRun, words: readonly string[], attached: readon
   const arms = words.map(
     (word, index) => Prisma.sql`(
       SELECT id, ${index}::int AS word, 1 AS weight
-      FROM ${newestMatching('passages', run.roomId, scoped(queryOf(word), [room]), Prisma.sql`true`, PER_WORD)} x)`,
+      FROM ${newestMatching('passages', run.roomId, scoped(queryOf(word), [room]), Prisma.sql`true`, ROWS_PER_WORD)} x)`,
   );
   if (attached.length === 0) return arms;
   const files = `( ${attached.map((id) => quoted(`file ${id}`)).join(' | ')} )`;
-  const inThem = scoped(words.map(queryOf).join(' | '), [room]);
+  const matching = scoped(words.map(queryOf).join(' | '), [room]);
   return [
     ...arms,
-    Prisma.sql`(SELECT p.id, -1 AS word, ${NAMED}::int AS weight FROM passages p
+    Prisma.sql`(SELECT p.id, -1 AS word, ${NAMED_WEIGHT}::int AS weight FROM passages p
       WHERE p.file_id = ANY(${attached}::text[]) AND p.room_id = ${run.roomId} AND p.number <= ${OPENING_PASSAGES})`,
     ...(words.length === 0
       ? []
       : [
-          Prisma.sql`(SELECT p.id, -2 AS word, ${NAMED}::int AS weight FROM passages p
-            WHERE p.room_id = ${run.roomId} AND p.search @@ ${`${inThem} & ${files}`}::tsquery
-            ORDER BY p.number LIMIT ${PER_WORD})`,
+          Prisma.sql`(SELECT p.id, -2 AS word, ${NAMED_WEIGHT}::int AS weight FROM passages p
+            WHERE p.room_id = ${run.roomId} AND p.search @@ ${`${matching} & ${files}`}::tsquery
+            ORDER BY p.number LIMIT ${ROWS_PER_WORD})`,
         ]),
   ];
 }

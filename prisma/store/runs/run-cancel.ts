@@ -1,5 +1,5 @@
-// Ends runs from outside: a person cancels, a company is suspended or leaves, a room closes, an agent is removed. In the
-// caller's transaction, with or without a running worker: the workflows are signalled afterwards.
+// Closes runs from outside their workflows: a person cancels, a company is suspended or leaves, a room closes, or an agent is
+// removed. It works without a worker, in the caller's transaction. The workflows are signalled afterwards.
 
 import { Prisma } from '../../generated/client';
 import { closeLockedRun } from './run-closing';
@@ -20,7 +20,7 @@ export class RoomDrafts {
     return draft;
   }
 
-  /** Takes the rooms' locks: it must be the last thing its transaction does. */
+  /** Appends all drafts. It takes the rooms' locks, so it must be the last call of its transaction. */
   async append(tx: Tx): Promise<void> {
     const byRoom = [...this.#drafts].sort(([a], [b]) => (a < b ? -1 : 1));
     for (const [, draft] of byRoom) await draft.append(tx);
@@ -30,7 +30,7 @@ export class RoomDrafts {
 /**
  * Closes the matching open runs as cancelled and stages their events. `runs` is a condition on the table `runs`.
  *
- * The caller has locked, for update, the memberships or roster rows under which a claim could open another such run.
+ * The caller must hold the locks of the memberships or roster rows, so that no claim opens another matching run.
  */
 export async function cancelOpenRuns(
   tx: Tx,
@@ -40,7 +40,7 @@ export async function cancelOpenRuns(
 ): Promise<void> {
   const open = await tx.$queryRaw<{ id: string }[]>`
     SELECT id FROM runs WHERE state = 'open' AND ${runs} ORDER BY room_id, id`;
-  // All are locked before one is closed: closing locks held actions, which come after runs in the order of locks.
+  // All runs are locked before the first is closed: closing locks held actions, which come after runs in the lock order.
   const locked: LockedRun[] = [];
   for (const { id } of open) locked.push(await loadLockedRun(tx, id));
   for (const run of locked) {
@@ -49,11 +49,11 @@ export async function cancelOpenRuns(
 }
 
 /**
- * Cancels a run of the caller's company; false when it was cancelled before.
+ * Cancels a run of the caller's company; false if it was cancelled before.
  *
- * It must be the last call of its transaction: it takes the room's lock.
- * @throws NotFound to a caller that may not know the run; NotAllowed to other companies in its room; Conflict when the run
- * ended otherwise
+ * It takes the room's lock, so it must be the last call of its transaction.
+ * @throws NotFound if the company is not in the run's room; NotAllowed if the run belongs to another company; Conflict if
+ * the run has another ending
  */
 export async function cancelRun(
   tx: SqlTx,
@@ -79,7 +79,7 @@ export async function cancelRun(
   return true;
 }
 
-// The caller appends the draft.
+// Closes the run as cancelled and adds a signal for its workflow. The caller appends the draft.
 async function cancelLockedRun(
   tx: SqlTx,
   draft: RoomDraft,

@@ -1,4 +1,4 @@
-// Closing a run whose row is locked: the ending, the state of every declared step, and the event that shows it.
+// Closes a run whose row is locked: computes its ending, records every declared step, and stages the event.
 
 import type { Ending } from '../../../workflows/contract';
 import { computeEnding, type CloseReason, type RequestRecord, type StepRecord } from '../../../workflows/policy/ending';
@@ -16,11 +16,11 @@ export interface RecordedStep extends StepRecord {
 }
 
 /**
- * Closes a run and stages its `run_ended` event, and returns its ending.
+ * Closes a run, stages its `run_ended` event, and returns its ending.
  *
- * Computed from the rows in Postgres and the closer's reason, never from the workflow's state. Erases the rendered context,
- * ends unanswered requests, supersedes undecided and unexecuted held actions, and settles the budget that the wake reserved.
- * `last` is the step that the caller just executed: its row is written in the same statement as the missing steps.
+ * The ending is computed from the rows in Postgres and `reason`, never from the workflow's state. The function also erases
+ * the rendered context, ends unanswered requests, supersedes held actions that were not executed, and settles the budget
+ * that the wake reserved. `last` is the step that the caller just executed: its row is written with those of the missing steps.
  */
 export async function closeLockedRun(
   tx: SqlTx,
@@ -83,20 +83,20 @@ export async function closeLockedRun(
   return ending;
 }
 
-/** The statement that ends a run's request without an answer as `unknown`. The request still counts against the limit. */
+/** The statement that ends a run's unanswered request as `unknown`. The request still counts against the limit. */
 export function endUnanswered(runId: string): Prisma.Sql {
   return Prisma.sql`
     UPDATE model_requests SET outcome = 'unknown', code = 'unknown', ended_at = clock_ms()
     WHERE run_id = ${runId} AND outcome = 'in_flight'`;
 }
 
-/** The steps of a run that have their row. Read under the run's lock, they can't change. */
+/** The recorded steps of a run. They do not change while the caller holds the run's lock. */
 export async function loadSteps(tx: SqlTx, runId: string): Promise<RecordedStep[]> {
   return tx.$queryRaw<RecordedStep[]>`
     SELECT step_key AS key, state, code, effect_id AS "effectId" FROM run_steps WHERE run_id = ${runId}`;
 }
 
-/** Writes the row of one step. The primary key is the last guard behind the run's lock. */
+/** Writes the row of one step. Besides the run's lock, the primary key prevents a second row. */
 export async function insertStep(tx: SqlTx, runId: string, step: Step, record: RecordedStep): Promise<void> {
   await write(tx)`
     INSERT INTO run_steps (run_id, step_key, position, kind, state, code, effect_id)

@@ -1,4 +1,5 @@
-// Runs and their ledger, as the companies in a room see them. What moves a run is `runs.ts`'.
+// Reads runs and their ledger, as the companies in a room may see them. Runs change in claims.ts, fence.ts and
+// run-closing.ts.
 
 import type { Ending } from '../../../workflows/contract';
 import { Prisma } from '../../generated/client';
@@ -15,7 +16,7 @@ export interface RunFilter {
   readonly agent: string | undefined;
   readonly state: 'open' | 'closed' | undefined;
   readonly ending: Ending | undefined;
-  /** Bounds of the time at which it counts for the viewer, the later one excluded. */
+  /** Bounds of the run's time as the viewer sees it (`runTime`): `since` is included, `until` is not. */
   readonly since: Date | undefined;
   readonly until: Date | undefined;
 }
@@ -26,14 +27,14 @@ const LEDGER = {
   held: { orderBy: { id: 'asc' }, select: { id: true, stepKey: true, state: true } },
 } satisfies Prisma.RunInclude;
 
-// Content, and the weight of a list: neither is read where it is not shown.
-const LISTED = { context: true, reply: true, manifest: true } satisfies Prisma.RunOmit;
-const SHOWN = { context: true, reply: true } satisfies Prisma.RunOmit;
+// Columns that are not read: content is never shown here, and manifests are too large for a list.
+const OMITTED_IN_LIST = { context: true, reply: true, manifest: true } satisfies Prisma.RunOmit;
+const OMITTED_IN_DETAIL = { context: true, reply: true } satisfies Prisma.RunOmit;
 
-type ListedRun = Prisma.RunGetPayload<{ include: typeof LEDGER; omit: typeof LISTED }>;
-type ShownRun = Prisma.RunGetPayload<{ include: typeof LEDGER; omit: typeof SHOWN }>;
+type ListedRun = Prisma.RunGetPayload<{ include: typeof LEDGER; omit: typeof OMITTED_IN_LIST }>;
+type ShownRun = Prisma.RunGetPayload<{ include: typeof LEDGER; omit: typeof OMITTED_IN_DETAIL }>;
 
-/** The runs in the viewer's rooms, as it may see them, less their manifests. */
+/** The runs in the viewer's rooms, as the viewer may see them, without their manifests. */
 export async function listRuns(
   reader: Reader,
   viewer: Viewer,
@@ -52,23 +53,23 @@ export async function listRuns(
   const runs = await reader.run.findMany({
     where: { id: { in: ids } },
     include: LEDGER,
-    omit: LISTED,
+    omit: OMITTED_IN_LIST,
     orderBy: { id: page.order },
   });
   const { rows, next } = pageOf(runs, page, (run) => run.id);
   return { rows: rows.map((run) => runResource(run, viewer, prices)), next };
 }
 
-/** One run, as the viewer may see it. @throws NotFound to who may not know of it */
+/** One run, as the viewer may see it. @throws NotFound also if the viewer may not see it */
 export async function loadRun(
   reader: Reader,
   viewer: Viewer,
   runId: string,
   prices: PriceTable,
 ): Promise<Record<string, unknown>> {
-  const run = await reader.run.findFirst({ where: { id: runId, room: roomsOf(viewer) }, omit: SHOWN });
+  const run = await reader.run.findFirst({ where: { id: runId, room: roomsOf(viewer) }, omit: OMITTED_IN_DETAIL });
   if (!run) throw new NotFound('no such run');
-  // One after the other: in a transaction, Prisma would send what it includes at once over the one connection.
+  // Separate reads: in a transaction, Prisma would send the reads of an `include` concurrently over one connection.
   const where = { runId };
   const steps = await reader.runStep.findMany({ where, ...LEDGER.steps });
   const requests = await reader.modelRequest.findMany({ where, ...LEDGER.requests });

@@ -1,6 +1,7 @@
-// The outbox to running workflows: a signal is written in the transaction that causes it, and a dispatcher sends it.
+// The outbox of signals to running workflows: a signal is written in the transaction that causes it, and a dispatcher sends
+// it.
 //
-//   written ──▶ delivered (Temporal took it, or has no such execution)      signalled again ──▶ written
+//   written ──▶ delivered (Temporal accepted it, or has no such execution) ──signalAgain──▶ written
 
 import type { HeldActionState, RunSignalKind } from '../../../workflows/contract';
 import { WAKES_CHANNEL } from '../rooms/room-draft';
@@ -8,8 +9,8 @@ import { newId } from '../db/ids';
 import type { Database } from '../db/database';
 import type { SqlTx } from '../db/transaction';
 
-/** The payload on the dispatchers' channel when a signal waits. A hint: the table is the truth. */
-export const SIGNALS_HINT = 'signals';
+/** The payload on the dispatchers' channel for a pending signal. A hint: the table is the truth. */
+export const SIGNALS_NOTIFICATION = 'signals';
 
 /** How long a dispatcher has to send a signal before another dispatcher may. */
 const SIGNAL_LEASE_SECONDS = 5;
@@ -21,7 +22,7 @@ export interface RunSignal {
   readonly workflowId: string;
   readonly temporalRunId: string;
   readonly kind: RunSignalKind;
-  /** Of a decision: the step, and the state of its action. */
+  /** The step of the decided action, and the action's state. Null for a recheck. */
   readonly step: string | null;
   readonly state: HeldActionState | null;
 }
@@ -31,7 +32,7 @@ export async function addDecisionSignal(tx: SqlTx, runId: string, heldActionId: 
   await addSignal(tx, runId, 'decision', heldActionId);
 }
 
-/** Adds a signal that makes a run's workflow read its run again: the run was closed from outside. */
+/** Adds a signal that makes a workflow read its run again, because the run was closed from outside. */
 export async function addRecheckSignal(tx: SqlTx, runId: string): Promise<void> {
   await addSignal(tx, runId, 'recheck', null);
 }
@@ -40,7 +41,7 @@ async function addSignal(tx: SqlTx, runId: string, kind: RunSignalKind, heldActi
   await tx.$executeRaw`
     INSERT INTO run_signals (id, run_id, kind, held_action_id)
     VALUES (${newId('sig')}, ${runId}, ${kind}, ${heldActionId})`;
-  await tx.$queryRaw`SELECT pg_notify(${WAKES_CHANNEL}, ${SIGNALS_HINT})::text AS notified`;
+  await tx.$queryRaw`SELECT pg_notify(${WAKES_CHANNEL}, ${SIGNALS_NOTIFICATION})::text AS notified`;
 }
 
 /** Up to `limit` signals that are due, oldest first, each leased to this caller for a few seconds. */
@@ -68,7 +69,7 @@ export async function markDelivered(db: Database, signalIds: readonly string[]):
     UPDATE run_signals SET delivered_at = clock_ms() WHERE id = ANY(${[...signalIds]}::text[])`;
 }
 
-/** Makes every decision of a run due again: it was not carried out in time. */
+/** Makes the delivered decision signals of a run due again, because a decision was not executed in time. */
 export async function signalAgain(db: Database, runId: string): Promise<void> {
   await db.$executeRaw`
     UPDATE run_signals SET delivered_at = NULL, due_at = clock_ms()

@@ -1,5 +1,5 @@
-// What the ledger and the room know of one run, as entries in time order: ids, states and codes, never content. What
-// Temporal knows of it is temporal/history-entries.ts', and temporal/timeline.ts makes one list of both.
+// The timeline of one run from the ledger and the room: ids, states and codes, never content. The entries from Temporal are
+// in worker/temporal/history-entries.ts, and worker/temporal/timeline.ts merges both.
 
 import type { DeclaredReply } from '../../../workflows/contract';
 import { declaredKinds, planSteps } from '../../../workflows/policy/steps';
@@ -44,7 +44,7 @@ const WITH_LEDGER = {
 export type TimelineRun = Prisma.RunGetPayload<{ include: typeof WITH_LEDGER; omit: { context: true } }>;
 
 /**
- * The run that a timeline is about. A viewer finds only its own company's; null is whoever runs the deployment.
+ * Reads the run of a timeline. A viewer sees only runs of its own company; a null viewer is the operator.
  * @throws NotFound
  */
 export async function loadTimelineRun(reader: Reader, viewer: Viewer | null, runId: string): Promise<TimelineRun> {
@@ -57,10 +57,10 @@ export async function loadTimelineRun(reader: Reader, viewer: Viewer | null, run
   return run;
 }
 
-/** One kind of thing that happened to a run. Another one is another line in `SOURCES`. */
+/** Reads the entries of one kind. A new kind needs a line in `SOURCES`. */
 type LedgerSource = (reader: Reader, run: TimelineRun) => Promise<TimelineEntry[]> | TimelineEntry[];
 
-/** In the order in which entries of one moment stand: what came first in the run. */
+/** In the order of a run, which is the order of entries with the same time. */
 const SOURCES: readonly LedgerSource[] = [
   wakeEntries,
   claimEntries,
@@ -71,17 +71,17 @@ const SOURCES: readonly LedgerSource[] = [
   endings,
 ];
 
-/** Everything that Postgres remembers of a run, oldest first. */
+/** The timeline entries of a run from Postgres, oldest first. */
 export async function ledgerEntries(reader: Reader, run: TimelineRun): Promise<TimelineEntry[]> {
   const entries: TimelineEntry[] = [];
   for (const source of SOURCES) entries.push(...(await source(reader, run)));
   return entries.sort((a, b) => a.at.getTime() - b.at.getTime());
 }
 
-/** A declared step that did nothing, or has done nothing yet. */
+/** A declared step that is not done. */
 export interface StepNotDone {
   readonly step: string;
-  /** As in the ledger; `to_come` while the run is open. */
+  /** The state in the ledger, or `to_come` for a step without a record. */
   readonly state: string;
   readonly code: string | null;
 }
@@ -114,7 +114,7 @@ function claimEntries(_: Reader, run: TimelineRun): TimelineEntry[] {
   const { temporalRunId, claimedAt: at } = run;
   const message =
     temporalRunId === null
-      ? 'the reconciler takes the claim, so that nobody ever can: no workflow is left to do it'
+      ? 'the reconciler takes the claim, so that no execution can: no workflow is left to do it'
       : `claim is granted, once and for good, to Temporal run ${temporalRunId}`;
   return [{ at, source: 'ledger', kind: 'claim', message, facts: { run: run.id, temporal_run: temporalRunId } }];
 }
@@ -139,7 +139,7 @@ function requestEntries(_: Reader, run: TimelineRun): TimelineEntry[] {
   });
 }
 
-/** What waited for somebody's yes, and what came of it: a decision, the end of its time, or of what it was meant for. */
+/** The held actions, and how each ended: decided, expired or superseded. */
 async function holdEntries(reader: Reader, run: TimelineRun): Promise<TimelineEntry[]> {
   const holds = await reader.heldAction.findMany({ where: { runId: run.id }, orderBy: { id: 'asc' } });
   return holds.flatMap((hold): TimelineEntry[] => {
@@ -171,13 +171,13 @@ function stepEntries(_: Reader, run: TimelineRun): TimelineEntry[] {
   });
 }
 
-/** What everybody in the room could see of it: the message that woke the agent, and what the run wrote. */
+/** The room events of a run, which every member sees: the waking message, and the events that the run wrote. */
 async function roomEntries(reader: Reader, run: TimelineRun): Promise<TimelineEntry[]> {
   const messages = await reader.message.findMany({
     where: { OR: [{ id: run.messageId }, { runId: run.id }] },
     select: { id: true, seq: true, taskId: true },
   });
-  // A message has its event's number. The card that woke the agent is of a task, which its claim may have started.
+  // A message and its event have the same number. If a task card woke the agent, the claim may have started the task.
   const started = messages.find((message) => message.id === run.messageId)?.taskId ?? null;
   const effects = run.steps.map((step) => step.effectId).filter((id) => id !== null);
   const events = await reader.roomEvent.findMany({
@@ -205,7 +205,7 @@ function endings(_: Reader, run: TimelineRun): TimelineEntry[] {
   const { ending, code, closedAt: at } = run;
   if (at === null) return [];
   const why = code === null ? '' : ` (${code})`;
-  const who = run.cancelledBy === null ? '' : `, by ${run.cancelledBy}`;
-  const message = `run is closed: ${ending}${why}${who}; no late attempt can write any more`;
+  const by = run.cancelledBy === null ? '' : `, by ${run.cancelledBy}`;
+  const message = `run is closed: ${ending}${why}${by}; no late attempt can write any more`;
   return [{ at, source: 'ledger', kind: 'ending', message, facts: { run: run.id, ending, code } }];
 }

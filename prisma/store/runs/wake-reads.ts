@@ -1,4 +1,4 @@
-// Wakes, as the companies in a room see them. What moves them is `wakes.ts`'.
+// Reads wakes, as the companies in a room may see them. Wakes change in wakes.ts and claims.ts.
 
 import type { SuppressedReason, WakeState } from '../../../workflows/contract';
 import { Prisma, type Wake } from '../../generated/client';
@@ -12,12 +12,12 @@ export interface WakeFilter {
   readonly room: string | undefined;
   readonly agent: string | undefined;
   readonly state: WakeState | undefined;
-  /** Bounds of the time at which it was written, which is its message's; the later one excluded. */
+  /** Bounds of the creation time, which is that of the message: `since` is included, `until` is not. */
   readonly since: Date | undefined;
   readonly until: Date | undefined;
 }
 
-/** The wakes in the viewer's rooms, as it may see them. */
+/** The wakes in the viewer's rooms, as the viewer may see them. */
 export async function listWakes(
   reader: Reader,
   viewer: Viewer,
@@ -36,7 +36,7 @@ export async function listWakes(
   return { rows: await wakeResources(reader, viewer, rows), next };
 }
 
-/** One wake, as the viewer may see it. @throws NotFound to who may not know of it */
+/** One wake, as the viewer may see it. @throws NotFound also if the viewer may not see it */
 export async function loadWake(reader: Reader, viewer: Viewer, wakeId: string): Promise<Record<string, unknown>> {
   const wake = await reader.wake.findFirst({ where: { id: wakeId, room: roomsOf(viewer) } });
   const [resource] = wake ? await wakeResources(reader, viewer, [wake]) : [];

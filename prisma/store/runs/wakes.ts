@@ -21,7 +21,7 @@ import type { Database } from '../db/database';
 import { declareLock, forNoKeyUpdate } from '../db/lock-order';
 import type { PipelineTx, SqlTx } from '../db/transaction';
 
-/** A wake whose workflow is to be started. */
+/** A delivered wake, whose workflow a dispatcher starts. */
 export interface DeliveredWake {
   readonly id: string;
   readonly agentId: string;
@@ -39,7 +39,7 @@ interface DueWake extends DeliveredWake, DeliveryFacts, BudgetFacts {
 /** How long a dispatcher has to start a workflow before another dispatcher may. */
 const START_LEASE_SECONDS = 5;
 
-/** How long after its start an unclaimed wake is checked by the reconciler. */
+/** The reconciler checks an unclaimed wake this long after its start. */
 const UNCLAIMED_GRACE_SECONDS = 20;
 
 /** The class of the dispatchers' advisory lock; budgets have another. */
@@ -49,11 +49,11 @@ const DELIVERY_LOCK = 7_306_111;
 const NO_LIMIT = 2_147_483_647;
 
 /**
- * Delivers up to `limit` pending wakes and returns the wakes whose workflow the caller starts now, with the wakes delivered
- * earlier whose start was not acknowledged in time.
+ * Delivers up to `limit` pending wakes and returns the wakes whose workflows the caller starts now. They include wakes that
+ * were delivered earlier and whose start was not acknowledged in time.
  *
  * A company has at most `companyLimit` runs in flight (delivered and not ended); its other wakes stay pending until a run
- * ends. Companies take turns, the fewest runs in flight first, so that a wake waits only for wakes of its own company.
+ * ends. The company with the fewest runs in flight is first, so that a wake waits only for wakes of its own company.
  * One transaction checks gates, spends the allowance, reserves budgets and writes `delivered`, before any workflow is
  * started. Each wake is leased to this caller for a few seconds.
  */
@@ -68,15 +68,15 @@ export async function deliverWakes(
   return [...leased, ...(await settle(db, limit, companyLimit))];
 }
 
-// Dispatchers deliver one after the other, for a few milliseconds: two that count at the same time would fill the same slots
-// and choose the same wakes. Sent with the counting statement, which so reads what the previous dispatcher committed.
+// Dispatchers deliver one after the other, each for a few milliseconds. Two dispatchers that count at the same time would
+// fill the same slots and choose the same wakes. A separate statement: the next one reads what the last holder committed.
 function waitForTurn(tx: PipelineTx): void {
   declareLock(tx, 'delivery');
   void tx.$pipeline`SELECT pg_advisory_xact_lock(${DELIVERY_LOCK}::int, 0)`;
 }
 
-// Nearly always every gate is open, no budget applies, and the rooms have an allowance: then one statement is enough. If one
-// wake is not simple, none is leased here: an older wake that reserves of a budget goes before a younger one that does not.
+// The fast path, for wakes whose gates are open and which have no budget: one statement. If one pending wake is not simple,
+// none is leased here, so that a newer wake does not overtake an older wake with a budget.
 async function leaseSimple(
   db: Database,
   limit: number,
@@ -97,7 +97,7 @@ async function leaseSimple(
   return rows;
 }
 
-/** For due wakes of which not all are simple: leases those that may be started, and suppresses the others. */
+/** The slow path, for due wakes of which some are not simple: leases the wakes that may start and suppresses the others. */
 async function settle(db: Database, limit: number, companyLimit: number): Promise<DueWake[]> {
   return db.sqlTransaction(async (tx) => {
     waitForTurn(tx);
@@ -109,10 +109,10 @@ async function settle(db: Database, limit: number, companyLimit: number): Promis
       const reason = deliveryReason(wake);
       return reason === null ? [] : [{ ...wake, reason }];
     });
-    const open = pending.filter((wake) => !suppressed.some((shut) => shut.id === wake.id));
+    const open = pending.filter((wake) => !suppressed.some((each) => each.id === wake.id));
     const budgeted = open.filter(isBudgeted);
     const today = budgeted.length > 0 ? await lockBudgets(tx, budgeted) : null;
-    // Suppressing writes into rooms too: all rooms are locked at once, in the order of their ids, before any write.
+    // A suppression also writes to a room: all rooms are locked first, in the order of their ids.
     const allowances = suppressed.length > 0 || today !== null ? await lockRooms(tx, pending) : null;
     const over = today && allowances ? findOverBudget(open, allowances, today) : null;
     const within = over ? open.filter((wake) => !over.has(wake.id)) : open;
@@ -158,7 +158,7 @@ export async function startAgain(db: Database, wakeId: string): Promise<void> {
     UPDATE wakes SET started_at = NULL, due_at = clock_ms() WHERE id = ${wakeId} AND state = 'delivered'`;
 }
 
-/** Seconds for which the oldest wakes have waited, for their start and for their claim. Null when none waits. */
+/** The waiting times of the oldest pending wake and the oldest unclaimed wake, in seconds. Null without such a wake. */
 export async function oldestWaits(
   db: Database,
 ): Promise<{ pendingSeconds: number | null; unclaimedSeconds: number | null }> {
@@ -170,9 +170,9 @@ export async function oldestWaits(
   return row ?? { pendingSeconds: null, unclaimedSeconds: null };
 }
 
-// The wakes of a pass, locked, as a list of CTEs that ends in `due`. Companies with pending wakes are found by steps over the
-// index, one read a company; their runs in flight, by two counts of at most `companyLimit` rows. A thousand wakes that wait
-// for a slot cost nothing here.
+// The locked wakes of one pass, as a list of CTEs that ends in `due`. Companies with pending wakes are found by index steps,
+// one read per company, and their runs in flight by two counts of at most `companyLimit` rows. The cost does not depend on
+// the number of wakes that wait for a slot.
 function dueWakes(tx: SqlTx, limit: number, companyLimit: number): Prisma.Sql {
   return Prisma.sql`
     waiting AS (
@@ -190,9 +190,9 @@ function dueWakes(tx: SqlTx, limit: number, companyLimit: number): Prisma.Sql {
                                       LIMIT ${companyLimit}::int) AS open) AS runs
       FROM waiting WHERE company_id IS NOT NULL
     ), next AS MATERIALIZED (
-      SELECT w.id, flight.runs + w.place AS turn, w.due_at
+      SELECT w.id, flight.runs + w.nth AS turn, w.due_at
       FROM flight CROSS JOIN LATERAL (
-        SELECT p.id, p.due_at, row_number() OVER (ORDER BY p.due_at, p.id) AS place FROM (
+        SELECT p.id, p.due_at, row_number() OVER (ORDER BY p.due_at, p.id) AS nth FROM (
           SELECT id, due_at FROM wakes
           WHERE state = 'pending' AND company_id = flight.company_id AND due_at <= clock_ms()
           ORDER BY due_at, id LIMIT least(greatest(${companyLimit}::int - flight.runs, 0), ${limit}::int)) AS p
@@ -218,9 +218,9 @@ function dueWakes(tx: SqlTx, limit: number, companyLimit: number): Prisma.Sql {
 
 type Suppressed = DueWake & { reason: SuppressedReason };
 
-// The lease, as a list of CTEs that ends in `leased`: the wakes to start, given as `wanted` and `again`. The rooms' rows are
-// locked in the order of their ids. Each room's allowance is spent on its oldest wakes, as far as it lasts, and a wake with
-// a budget reserves its tokens on `day`.
+// Leases the wakes of the CTEs `wanted` (new starts) and `again` (repeated starts), as a list of CTEs that ends in `leased`.
+// The rooms' rows are locked in the order of their ids. Each room's allowance pays for its oldest wakes, and a wake with a
+// budget reserves its tokens on `day`.
 function leasing(tx: SqlTx, day: string | null): Prisma.Sql {
   return Prisma.sql`
     locked AS (
@@ -244,7 +244,7 @@ function leasing(tx: SqlTx, day: string | null): Prisma.Sql {
     )`;
 }
 
-/** Leases these wakes and returns the ids of those to start: as many as their rooms' allowances pay for. */
+/** Leases these wakes as far as their rooms' allowances pay for them, and returns the ids of the leased wakes. */
 async function leaseThese(
   tx: SqlTx,
   open: readonly DueWake[],
@@ -278,7 +278,7 @@ async function lockRooms(tx: SqlTx, wakes: readonly DueWake[]): Promise<Map<stri
 async function suppressWakes(tx: SqlTx, suppressed: readonly Suppressed[]): Promise<void> {
   if (suppressed.length === 0) return;
   const rows = JSON.stringify(suppressed.map(({ id, reason }) => ({ id, reason })));
-  // A suppressed wake took a slot of its company in this pass and does not use it: dispatchers run again at once.
+  // In this pass, a suppressed wake took a slot of its company without a run: dispatchers are notified to run again at once.
   await tx.$executeRaw`
     UPDATE wakes SET state = 'suppressed', reason = x.reason
     FROM jsonb_to_recordset(${rows}::jsonb) AS x(id text, reason text) WHERE wakes.id = x.id

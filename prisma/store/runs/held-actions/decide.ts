@@ -6,7 +6,7 @@ import { nextMove, type HoldRecord } from '../../../../workflows/policy/next-mov
 import { declaredKinds, planSteps } from '../../../../workflows/policy/steps';
 import type { RecordedStep } from '../run-closing';
 import { Conflict, Gone, NotFound } from '../../db/errors';
-import { CARRY_OUT_SECONDS } from './execute';
+import { EXECUTION_SECONDS } from './execute';
 import { notifyAfterCommit } from '../../db/notifications';
 import { addDecisionSignal } from '../signals';
 import type { Database } from '../../db/database';
@@ -41,8 +41,8 @@ interface HeldFacts {
  * Records a person's decision about exactly this action; false if the same decision was recorded before.
  *
  * In the caller's transaction. Expiry is by Postgres' clock, even if the reconciler has not recorded it yet.
- * @throws NotFound to every other company; Conflict for another hash, after the opposite decision, or when the run ended;
- * Gone after its time
+ * @throws NotFound if the action belongs to another company; Conflict if the hash differs, the opposite decision was
+ * recorded, or the run ended; Gone if the action expired
  */
 export async function decideHeldAction(
   tx: SqlTx,
@@ -74,9 +74,9 @@ export async function decideHeldAction(
 }
 
 /**
- * Expires up to `limit` held actions whose time is over, each in its own transaction, and returns how many.
+ * Expires up to `limit` held actions whose time is over, each in a separate transaction, and returns their number.
  *
- * If the run is closed, the action is superseded instead: an older version without held actions closed it.
+ * If the run is closed, the action is superseded instead. Only an older version, without held actions, leaves this state.
  */
 export async function expireHeldActions(db: Database, limit: number): Promise<number> {
   const due = await db.$queryRaw<{ id: string }[]>`
@@ -97,7 +97,7 @@ export async function expireHeldActions(db: Database, limit: number): Promise<nu
   return expired;
 }
 
-// Two statements: a single one that waited for a lock would read the other rows as they were before the wait.
+// Two statements: a statement that waits for a lock reads the other rows as they were before the wait.
 async function lockHeldAction(
   tx: SqlTx,
   heldActionId: string,
@@ -131,7 +131,7 @@ async function notifyRun(tx: SqlTx, held: HeldFacts, state: 'approved' | 'declin
   if (!held.isParked || stillWaits(held, state)) return;
   await tx.$executeRaw`
     UPDATE runs SET decided_at = coalesce(decided_at, clock_ms()),
-                    due_at = least(due_at, clock_ms() + make_interval(secs => ${CARRY_OUT_SECONDS}))
+                    due_at = least(due_at, clock_ms() + make_interval(secs => ${EXECUTION_SECONDS}))
     WHERE id = ${held.runId}`;
 }
 

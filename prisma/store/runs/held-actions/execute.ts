@@ -16,9 +16,9 @@ import { forNoKeyUpdate } from '../../db/lock-order';
 import type { SqlTx } from '../../db/transaction';
 
 /** The reconciler checks a run with an unexecuted decision after this time, and signals it again. */
-export const CARRY_OUT_SECONDS = 60;
+export const EXECUTION_SECONDS = 60;
 /** How often the reconciler checks a parked run. */
-export const PARKED_LOOK_SECONDS = 3_600;
+export const PARKED_CHECK_SECONDS = 3_600;
 /** When the reconciler checks any other open run after its progress changed. */
 const OPEN_CHECK_SECONDS = 15;
 
@@ -47,9 +47,9 @@ export async function settleApproved(
   notifyAfterCommit(tx, settled.companyId);
 }
 
-/** Ends every action of a closing run that is held or approved: `failedStep`'s attempt failed, the others lost their run. */
+/** Ends the held and approved actions of a closing run: the approved action of `failedStep` as failed, others as superseded. */
 export async function supersedeHeldActions(tx: SqlTx, runId: string, failedStep: string | null): Promise<void> {
-  // Not declared as locks: held actions are only locked under their run's lock, which the caller has.
+  // Not declared as a lock: held actions are locked only under their run's lock, which the caller holds.
   const [ended] = await tx.$queryRaw<{ companyId: string }[]>`
     UPDATE held_actions SET changed_at = clock_ms(),
       state = CASE WHEN state = 'approved' AND step_key = ${failedStep} THEN 'failed' ELSE 'superseded' END
@@ -71,14 +71,14 @@ export function mayHold(rights: Rights | null): boolean {
 }
 
 /**
- * Records whether a run is parked: it waits for a decision, or for the signal of one. Sets the reconciler's next check.
+ * Records whether a run is parked, and sets the reconciler's next check. A parked run waits for a decision or its signal.
  *
  * Parked time does not count against the time limit.
  */
 export async function recordProgress(tx: SqlTx, runId: string, move: Move, rights: Rights): Promise<void> {
   const decided = move.kind === 'act' && rights[move.step.kind] === 'hold';
   const parked = decided || move.kind === 'wait';
-  const checkSeconds = decided ? CARRY_OUT_SECONDS : parked ? PARKED_LOOK_SECONDS : OPEN_CHECK_SECONDS;
+  const checkSeconds = decided ? EXECUTION_SECONDS : parked ? PARKED_CHECK_SECONDS : OPEN_CHECK_SECONDS;
   // A parked run leaves the company's limit of runs in flight: a waiting wake may start.
   await tx.$queryRaw`
     UPDATE runs SET

@@ -1,11 +1,11 @@
-// The changes of a company's held actions, as its feed reads them. Triggers write the changes in the same transaction; the
-// next read of the feed gives them their numbers.
+// Reads the changes of a company's held actions for its feed. A trigger writes each change in the transaction that makes it,
+// and the next read of the feed numbers it.
 //
 //   written ──commit──▶ visible, without a number ──next read of the feed──▶ numbered, never changed
 
 import { Prisma } from '../../../generated/client';
 import type { HeldActionState } from '../../../../workflows/contract';
-import { heldActionResource, SHOWN, type ShownAction } from './read';
+import { heldActionResource, WITH_RUN, type ShownAction } from './read';
 import { idOfUuid } from '../../db/ids';
 import { IS_LIVE } from '../../access/keys';
 import type { Reader } from '../../db/transaction';
@@ -15,8 +15,8 @@ import type { Viewer } from '../../access/viewer';
 const NUMBERING_LOCK = 7_306_112;
 
 /**
- * Changes that one statement numbers: some milliseconds. A company that never looked at its feed may have any number of them,
- * and a first reader's statement has its time limit.
+ * The most changes that one statement numbers, in a few milliseconds. A company that never read its feed may have any number
+ * of changes, and statements have a time limit.
  */
 const NUMBERED_AT_ONCE = 1_000;
 
@@ -28,9 +28,9 @@ export interface ShownChange {
   readonly resource: Record<string, unknown>;
 }
 
-export interface HeldNews {
+export interface HeldChangesAfter {
   readonly changes: readonly ShownChange[];
-  /** The newest number of the company, seen by the statement that read the changes. */
+  /** The company's newest number, read by the same statement as the changes. */
   readonly newest: bigint;
 }
 
@@ -50,28 +50,29 @@ interface Seen {
 }
 
 /**
- * Up to `limit` changes after that number, in order: of all of the company's held actions, or of those of the one agent
- * that looks. Null when the key is revoked or the company suspended.
+ * Up to `limit` changes after a number, in order: of all held actions of the company or, for an agent's key, of that agent.
+ * Null if the key is revoked or the company is suspended.
  *
- * All that was committed before the call is told, now or by the next reads. Numbers what has none, which takes a lock for
- * the length of one statement, so it is not to be called in a transaction; otherwise it is one statement that only reads.
+ * Every change that was committed before the call is returned by this call or a later one. Changes without a number are
+ * numbered first, under a lock that a transaction would hold too long: never call this in a transaction. Without such
+ * changes it is one statement that only reads.
  */
-export async function readHeldNews(
+export async function readHeldChangesAfter(
   reader: Reader,
   viewer: Viewer & { readonly keyId: string },
   after: bigint,
   limit: number,
-): Promise<HeldNews | null> {
+): Promise<HeldChangesAfter | null> {
   let seen = await readNumbered(reader, viewer, after, limit);
-  for (let goesOn = true; goesOn && seen?.unnumbered === true && seen.changes.length < limit;) {
-    // What was committed since is the next read's: no reader runs after its writers.
-    goesOn = (await numberChanges(reader, viewer.companyId)) === NUMBERED_AT_ONCE;
+  for (let mayHaveMore = true; mayHaveMore && seen?.unnumbered === true && seen.changes.length < limit;) {
+    // Changes committed meanwhile are left to the next read: a reader does not try to catch up with its writers.
+    mayHaveMore = (await numberChanges(reader, viewer.companyId)) === NUMBERED_AT_ONCE;
     seen = await readNumbered(reader, viewer, after, limit);
   }
   return seen && { newest: seen.newest, changes: await showChanges(reader, seen.changes) };
 }
 
-// The key is asked for in the statement that reads, so that nothing is read that may no longer be.
+// The statement that reads also checks the key, so no change is read after the access ended.
 async function readNumbered(
   reader: Reader,
   { companyId, agentId, keyId }: Viewer & { readonly keyId: string },
@@ -98,7 +99,7 @@ async function readNumbered(
   return { newest: first.newest, unnumbered: first.unnumbered, changes };
 }
 
-/** Numbers what is committed of a company and has no number, oldest first and up to a bound, and returns how many. */
+/** Numbers a company's committed changes, oldest first and up to a bound, and returns how many it numbered. */
 export async function numberChanges(reader: Pick<Reader, '$queryRaw'>, companyId: string): Promise<number> {
   const [row] = await reader.$queryRaw<{ numbered: number }[]>`
     SELECT number_held_action_changes(${NUMBERING_LOCK}::int, ${companyId}, ${NUMBERED_AT_ONCE}::int) AS numbered`;
@@ -109,7 +110,7 @@ export async function numberChanges(reader: Pick<Reader, '$queryRaw'>, companyId
 async function showChanges(reader: Reader, changes: readonly Change[]): Promise<ShownChange[]> {
   if (changes.length === 0) return [];
   const ids = [...new Set(changes.map((change) => change.heldActionId))];
-  const actions = await reader.heldAction.findMany({ where: { id: { in: ids } }, include: SHOWN });
+  const actions = await reader.heldAction.findMany({ where: { id: { in: ids } }, include: WITH_RUN });
   const byId = new Map(actions.map((action) => [action.id, action]));
   return changes.flatMap((change) => {
     const action = byId.get(change.heldActionId);
@@ -118,7 +119,7 @@ async function showChanges(reader: Reader, changes: readonly Change[]): Promise<
 }
 
 function showChange({ number, eventId, state, at }: Change, action: ShownAction): ShownChange {
-  // The state at the time of the change. A held action had no decision, and a decision never changes.
+  // The action at the time of the change: without a decision if it was `held`. A decision never changes.
   const undecided = { decision: null, decidedBy: null, decidedByName: null, decidedAt: null };
   const then = { ...action, state, changedAt: at, ...(state === 'held' && undecided) };
   return {

@@ -11,9 +11,9 @@ import { lockOwnedRun, refuseOtherExecution } from '../fence';
 import type { Database } from '../../db/database';
 
 /**
- * Opens every hold of a run at once and returns the present state of each.
+ * Opens all held actions of a run and returns the state of each.
  *
- * May run any number of times. Each hold expires after `expiryMs`, by Postgres' clock.
+ * Idempotent. Each action expires after `expiryMs`, by Postgres' clock.
  * @throws Fenced, Transient
  */
 export async function openHeldActions(

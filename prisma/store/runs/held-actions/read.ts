@@ -1,4 +1,4 @@
-// The inbox: a company's held actions in all its rooms. No other company sees them; an agent's key sees its own.
+// Reads a company's held actions in all its rooms. Other companies do not see them; an agent's key sees the agent's actions.
 
 import { Prisma } from '../../../generated/client';
 import type { HeldActionState } from '../../../../workflows/contract';
@@ -11,18 +11,18 @@ export interface HeldActionFilter {
   readonly room: string | undefined;
   readonly agent: string | undefined;
   readonly state: HeldActionState | undefined;
-  /** Bounds of the time at which it was opened, the later one excluded. */
+  /** Bounds of the opening time: `since` is included, `until` is not. */
   readonly since: Date | undefined;
   readonly until: Date | undefined;
 }
 
-export const SHOWN = {
+export const WITH_RUN = {
   run: { select: { messageId: true, state: true, ending: true } },
 } satisfies Prisma.HeldActionInclude;
 
-export type ShownAction = Prisma.HeldActionGetPayload<{ include: typeof SHOWN }>;
+export type ShownAction = Prisma.HeldActionGetPayload<{ include: typeof WITH_RUN }>;
 
-/** The held actions of the viewer's company, by id, which is the order in which they were opened. */
+/** The held actions that the viewer may see, by id, which is the order in which they were opened. */
 export async function listHeldActions(
   reader: Reader,
   viewer: Viewer,
@@ -40,20 +40,23 @@ export async function listHeldActions(
       ...(state !== undefined && { state }),
       ...((since || until) && { openedAt: { ...(since && { gte: since }), ...(until && { lt: until }) } }),
     },
-    include: SHOWN,
+    include: WITH_RUN,
     ...rest,
   });
   return pageOf(actions, page, (action) => action.id);
 }
 
-/** @throws NotFound also if the viewer may not see the action */
+/** Reads one held action. @throws NotFound also if the viewer may not see the action */
 export async function loadHeldAction(reader: Reader, viewer: Viewer, heldActionId: string): Promise<ShownAction> {
-  const action = await reader.heldAction.findFirst({ where: { id: heldActionId, ...ownOf(viewer) }, include: SHOWN });
+  const action = await reader.heldAction.findFirst({
+    where: { id: heldActionId, ...ownOf(viewer) },
+    include: WITH_RUN,
+  });
   if (!action) throw new NotFound('no such held action');
   return action;
 }
 
-/** A held action as its own company sees it: the action itself too, null once it was redacted. */
+/** A held action as its own company sees it. `action` is null after a redaction. */
 export function heldActionResource(action: ShownAction): Record<string, unknown> {
   return {
     id: action.id,
