@@ -109,7 +109,10 @@ describe('a wake whose start fails', () => {
     const port = Number(server.address.split(':').at(-1));
     await server.stop();
     const text = '@scribe is anybody there?';
-    const posted = await expectStatus(201, client.post(`/v1/rooms/${downWorld.roomId}/events`, { type: 'message', text }));
+    const posted = await expectStatus(
+      201,
+      client.post(`/v1/rooms/${downWorld.roomId}/events`, { type: 'message', text }),
+    );
     expect(posted.wakes).toMatchObject([{ agent: downWorld.scribe.id, status: 'pending', reason: null }]);
     const wakeOf = () => downWorld.db.wake.findFirstOrThrow({ where: { messageId: posted.id } });
     await until('the start to fail', async () => (await wakeOf()).deliveredAt !== null);
