@@ -32,7 +32,7 @@ interface Running extends Launched {
 const children = new Set<ChildProcess>();
 let database: TestDatabase;
 
-/** The exit code of a stop during an endless request body. It takes the longest time of a stop, so it runs beside the tests. */
+/** The exit code of a stop during an endless request body. It takes as long as a stop may, so it runs beside the tests. */
 let stoppedUnderEndlessBody: Promise<number | null>;
 
 beforeAll(async () => {

@@ -163,7 +163,7 @@ test('the timeline of a run shows the copy that a reset of its execution created
   await worker.client.workflow.getHandle(workflowId, runId).result();
   const body = await until('the copy to be listed', async () => {
     const seen = await timeline(id);
-    return messagesOf(seen).some((message) => message.startsWith(`${runId} ends`)) && seen;
+    return messagesOf(seen).some((entry) => entry.startsWith(`${runId} ends`)) && seen;
   });
   expect(messagesOf(body)).toContain(`another execution, ${runId}, is started`);
   expect(body.ending).toBe('replied');
@@ -245,7 +245,7 @@ test('explain prints the timeline, writes a history file that replays, and repla
   expect(JSON.parse(stdout)).toEqual(body);
   const printed = await explain(id);
   expect(printed.code).toBe(0);
-  for (const message of messagesOf(body)) expect(printed.stdout).toContain(message);
+  for (const entry of messagesOf(body)) expect(printed.stdout).toContain(entry);
 
   const history = JSON.parse(await readFile(file, 'utf8'));
   expect(await replayHistory(history, workflowId, undefined)).toMatchObject({ replays: true });
