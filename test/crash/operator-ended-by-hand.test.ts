@@ -106,43 +106,40 @@ async function applyHand({ where, hand }: Case, target: Target): Promise<void> {
   }
 }
 
-test.each(CASES)(
-  '$where and $hand, then started again by hand: the run ends as $ending and acts at most once',
-  async (each) => {
-    const { it, stand } = deleted.get(each) ?? (await open(each));
-    if (!deleted.has(each)) await applyHand(each, it.target);
-    const input = { agent: it.room.agent.id, message: it.messageId };
-    const cancels = each.hand === 'cancelled' && each.ending === 'cancelled';
-    // The execution receives the cancel request and ends its run itself.
-    if (cancels) await it.closed();
-    const again = await hands.startOver(worker.taskQueue, it.target.workflowId, input);
-    const result = await hands.result({ ...it.target, temporalRunId: again });
-    const { id } = await it.claimed();
-    const wanted: AgentRunResult =
-      each.where === 'unclaimed'
-        ? { result: 'ended', run: id, ending: 'replied' }
-        : { result: 'fenced', why: 'already_claimed', run: id };
-    expect(result).toEqual(wanted);
+test.each(CASES)('$where and $hand, then started again by hand: $ending, acted at most once', async (each) => {
+  const { it, stand } = deleted.get(each) ?? (await open(each));
+  if (!deleted.has(each)) await applyHand(each, it.target);
+  const input = { agent: it.room.agent.id, message: it.messageId };
+  const cancels = each.hand === 'cancelled' && each.ending === 'cancelled';
+  // The execution receives the cancel request and ends its run itself.
+  if (cancels) await it.closed();
+  const again = await hands.startOver(worker.taskQueue, it.target.workflowId, input);
+  const result = await hands.result({ ...it.target, temporalRunId: again });
+  const { id } = await it.claimed();
+  const wanted: AgentRunResult =
+    each.where === 'unclaimed'
+      ? { result: 'ended', run: id, ending: 'replied' }
+      : { result: 'fenced', why: 'already_claimed', run: id };
+  expect(result).toEqual(wanted);
 
-    const reconciled = each.ending === 'lost';
-    if (reconciled)
-      await until(
-        'the run to be closed as lost',
-        async () => (await worker.reconcile()) && (await stateOf(id)) === 'closed',
-      );
-    // The held attempt continues after the end and is fenced.
-    stand?.goOn();
-    await stand?.over;
-    const run = await it.closed();
-    expect(run).toMatchObject({ ending: each.ending, fencedCount: each.where === 'unclaimed' ? 0 : 1 });
-    expect(await it.effects()).toEqual(each.effects);
-    expect(it.requests()).toHaveLength(1);
-    if (each.where === 'asking') {
-      await until('the request to be aborted', async () => it.requests().every((request) => request.aborted));
-    }
-    await it.expectTrue();
-  },
-);
+  const reconciled = each.ending === 'lost';
+  if (reconciled)
+    await until(
+      'the run to be closed as lost',
+      async () => (await worker.reconcile()) && (await stateOf(id)) === 'closed',
+    );
+  // The held attempt continues after the end and is fenced.
+  stand?.goOn();
+  await stand?.over;
+  const run = await it.closed();
+  expect(run).toMatchObject({ ending: each.ending, fencedCount: each.where === 'unclaimed' ? 0 : 1 });
+  expect(await it.effects()).toEqual(each.effects);
+  expect(it.requests()).toHaveLength(1);
+  if (each.where === 'asking') {
+    await until('the request to be aborted', async () => it.requests().every((request) => request.aborted));
+  }
+  await it.expectTrue();
+});
 
 test('terminating an ended execution is refused; cancelling it is accepted and has no effect', () => {
   expect(refusals.map((error) => (error as Error).name)).toEqual(['WorkflowNotFoundError']);

@@ -60,32 +60,29 @@ async function pointsOf(opened: OperatorCase, expected: number): Promise<EventId
   return points;
 }
 
-test.each(ON_CRASH)(
-  'a finished run under %s that is reset to each of its workflow tasks acts once',
-  async (onCrash) => {
-    const opened = await openCase({ onCrash });
-    await worker.dispatch();
-    const run = await opened.closed();
-    await hands.result(run);
-    const points = await pointsOf(opened, ACTIVITIES.length + 1);
+test.each(ON_CRASH)('a finished run under %s, reset to each of its workflow tasks, acts once', async (onCrash) => {
+  const opened = await openCase({ onCrash });
+  await worker.dispatch();
+  const run = await opened.closed();
+  await hands.result(run);
+  const points = await pointsOf(opened, ACTIVITIES.length + 1);
 
-    const results: AgentRunResult[] = [];
-    for (const point of points) {
-      const copy = await hands.reset(run, point);
-      results.push(await hands.result({ ...run, temporalRunId: copy }));
-    }
-    // A copy from the last workflow task runs no activity and returns the result.
-    const last: AgentRunResult = { result: 'ended', run: run.id, ending: 'replied' };
-    expect(results).toEqual([...ACTIVITIES.map((_, position) => fencedAt(position, run.id)), last]);
+  const results: AgentRunResult[] = [];
+  for (const point of points) {
+    const copy = await hands.reset(run, point);
+    results.push(await hands.result({ ...run, temporalRunId: copy }));
+  }
+  // A copy from the last workflow task runs no activity and returns the result.
+  const last: AgentRunResult = { result: 'ended', run: run.id, ending: 'replied' };
+  expect(results).toEqual([...ACTIVITIES.map((_, position) => fencedAt(position, run.id)), last]);
 
-    const after = await opened.closed();
-    expect(after).toMatchObject({ ending: 'replied', fencedCount: ACTIVITIES.length });
-    expect(await opened.effects()).toEqual(ONCE);
-    expect(opened.requests()).toHaveLength(1);
-    expect(await worker.reconcile()).toMatchObject({ checked: 0 });
-    await opened.expectTrue();
-  },
-);
+  const after = await opened.closed();
+  expect(after).toMatchObject({ ending: 'replied', fencedCount: ACTIVITIES.length });
+  expect(await opened.effects()).toEqual(ONCE);
+  expect(opened.requests()).toHaveLength(1);
+  expect(await worker.reconcile()).toMatchObject({ checked: 0 });
+  await opened.expectTrue();
+});
 
 test('a copy of a copy of a finished run is also fenced', async () => {
   const opened = await openCase();
@@ -151,21 +148,18 @@ describe('a run is reset after an attempt acted without an answer to Temporal', 
     await Promise.all(copies);
   });
 
-  test.each(RUNNING)(
-    'in $activity, to workflow task $point: the copy is fenced, and no step acts twice',
-    async (each) => {
-      const { claimed, closed, target, effects, requests, expectTrue } = opened.get(each) as OperatorCase;
-      const { id } = await claimed();
-      expect(await hands.result(target)).toEqual(fencedAt(each.point, id));
-      await until('the run to be closed', async () => {
-        await worker.reconcile();
-        return (await world.db.run.findUniqueOrThrow({ where: { id } })).state === 'closed';
-      });
-      const acted = Math.max(0, ACTIVITIES.indexOf(each.activity) - 1);
-      expect(await closed()).toMatchObject({ ending: endingOf(acted), fencedCount: 1 });
-      expect(await effects()).toEqual(effectsUpTo(acted));
-      expect(requests()).toHaveLength(each.activity === 'claimMessage' ? 0 : 1);
-      await expectTrue();
-    },
-  );
+  test.each(RUNNING)('in $activity, to workflow task $point: fenced, and no step acts twice', async (each) => {
+    const { claimed, closed, target, effects, requests, expectTrue } = opened.get(each) as OperatorCase;
+    const { id } = await claimed();
+    expect(await hands.result(target)).toEqual(fencedAt(each.point, id));
+    await until('the run to be closed', async () => {
+      await worker.reconcile();
+      return (await world.db.run.findUniqueOrThrow({ where: { id } })).state === 'closed';
+    });
+    const acted = Math.max(0, ACTIVITIES.indexOf(each.activity) - 1);
+    expect(await closed()).toMatchObject({ ending: endingOf(acted), fencedCount: 1 });
+    expect(await effects()).toEqual(effectsUpTo(acted));
+    expect(requests()).toHaveLength(each.activity === 'claimMessage' ? 0 : 1);
+    await expectTrue();
+  });
 });

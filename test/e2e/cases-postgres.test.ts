@@ -261,18 +261,15 @@ describe('a change during the model call', () => {
     await expectLedgerEqualsRoom(world.db, run.id);
   });
 
-  test.each(CHANGES)(
-    '%s, and the model answers with a temporary error: the run is cancelled without a second request',
-    async (_, why, change) => {
-      const { room, messageId, answerNow } = await waitingRun(answer.error(503, null, { 'retry-after-ms': '1' }));
-      await change(world.db, room);
-      answerNow();
-      const run = await closedRun(world.db, messageId);
-      expect(run).toMatchObject({ ending: 'cancelled', cancelledBy: 'room', cancelReason: why, steps: [] });
-      expect(model.requests).toHaveLength(1);
-      await expectLedgerEqualsRoom(world.db, run.id);
-    },
-  );
+  test.each(CHANGES)('%s, the model fails: the run is cancelled without a second request', async (_, why, change) => {
+    const { room, messageId, answerNow } = await waitingRun(answer.error(503, null, { 'retry-after-ms': '1' }));
+    await change(world.db, room);
+    answerNow();
+    const run = await closedRun(world.db, messageId);
+    expect(run).toMatchObject({ ending: 'cancelled', cancelledBy: 'room', cancelReason: why, steps: [] });
+    expect(model.requests).toHaveLength(1);
+    await expectLedgerEqualsRoom(world.db, run.id);
+  });
 
   test('the model key is revoked: the answer of the sent request is posted, and no second request is sent', async () => {
     const posted = await waitingRun();

@@ -22,16 +22,12 @@ test.each([
   ['another protocol', { ...GOOD, DURABLE_ROOM_URL: 'file:///canary' }, ['DURABLE_ROOM_URL']],
   ['a password in the address', { ...GOOD, DURABLE_ROOM_URL: 'http://canary:canary@127.0.0.1' }, ['DURABLE_ROOM_URL']],
   ['a key with a line break', { ...GOOD, DURABLE_ROOM_KEY: 'canary\ncanary' }, ['DURABLE_ROOM_KEY']],
-])(
-  'with %s the server does not start, and its error names the variable without the value',
-  async (_case, env, named) => {
-    const { stdout, stderr, code } = await run(env, '');
-    expect([stdout, code]).toEqual(['', 1]);
-    for (const name of ['DURABLE_ROOM_URL', 'DURABLE_ROOM_KEY'])
-      expect(stderr.includes(name)).toBe(named.includes(name));
-    expect(stderr).not.toContain('canary');
-  },
-);
+])('with %s it does not start, and the error names the variable without its value', async (_case, env, named) => {
+  const { stdout, stderr, code } = await run(env, '');
+  expect([stdout, code]).toEqual(['', 1]);
+  for (const name of ['DURABLE_ROOM_URL', 'DURABLE_ROOM_KEY']) expect(stderr.includes(name)).toBe(named.includes(name));
+  expect(stderr).not.toContain('canary');
+});
 
 test('the server writes only protocol messages to stdout, answers pending calls and exits when stdin ends', async () => {
   const messages = [

@@ -79,35 +79,32 @@ describe('node dist/prisma/migrate.js', () => {
         { name: NEXT, finished: true, rolled_back: false },
       ],
     ],
-  ])(
-    'after a kill in the middle, Postgres %s, and the next start completes the migrations',
-    async (then, output, rows) => {
-      await migrateDatabase(database.url);
-      addMigration(project.migrationsDir, `CREATE TABLE half (id text); SELECT pg_advisory_xact_lock(${BARRIER})`);
-      await client.query('SELECT pg_advisory_lock($1)', [BARRIER]);
-      const killed = project.migrate(database.url);
-      const waiting = async (): Promise<number | undefined> => {
-        const found = await client.query<{ pid: number }>(
-          `SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND objid = $1 AND NOT granted
+  ])('after a kill, Postgres %s, and the next start completes the migrations', async (then, output, rows) => {
+    await migrateDatabase(database.url);
+    addMigration(project.migrationsDir, `CREATE TABLE half (id text); SELECT pg_advisory_xact_lock(${BARRIER})`);
+    await client.query('SELECT pg_advisory_lock($1)', [BARRIER]);
+    const killed = project.migrate(database.url);
+    const waiting = async (): Promise<number | undefined> => {
+      const found = await client.query<{ pid: number }>(
+        `SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND objid = $1 AND NOT granted
            AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`,
-          [BARRIER],
-        );
-        return found.rows[0]?.pid;
-      };
-      const pid = await until('the migration to wait in its middle', waiting);
-      killed.kill();
-      expect((await killed.exit).code).toBeNull();
-      expect(await waiting()).toBe(pid);
-      if (then === 'ends the session') await client.query('SELECT pg_terminate_backend($1)', [pid]);
-      await client.query('SELECT pg_advisory_unlock($1)', [BARRIER]);
+        [BARRIER],
+      );
+      return found.rows[0]?.pid;
+    };
+    const pid = await until('the migration to wait in its middle', waiting);
+    killed.kill();
+    expect((await killed.exit).code).toBeNull();
+    expect(await waiting()).toBe(pid);
+    if (then === 'ends the session') await client.query('SELECT pg_terminate_backend($1)', [pid]);
+    await client.query('SELECT pg_advisory_unlock($1)', [BARRIER]);
 
-      const exit = await project.migrate(database.url).exit;
-      expect(exit.output).toContain(output);
-      expect(exit.code).toBe(0);
-      expect((await recorded()).slice(OURS.length)).toEqual(rows);
-      expect((await client.query(`SELECT to_regclass('half') AS half`)).rows).toEqual([{ half: 'half' }]);
-    },
-  );
+    const exit = await project.migrate(database.url).exit;
+    expect(exit.output).toContain(output);
+    expect(exit.code).toBe(0);
+    expect((await recorded()).slice(OURS.length)).toEqual(rows);
+    expect((await client.query(`SELECT to_regclass('half') AS half`)).rows).toEqual([{ half: 'half' }]);
+  });
 
   test('a failure is one line without the password, and a non-zero exit code', async () => {
     const { code, output } = await project.migrate('postgres://app:s3cret@127.0.0.1:1/room').exit;
