@@ -1,5 +1,5 @@
-// The connection to Postgres is cut at a COMMIT that is done, at every crash point and under both policies: the worker does
-// not hear of it, and goes on. test/workflow/lost-answers.test.ts also loses the COMMIT itself.
+// The connection to Postgres is cut after a COMMIT took effect, at every crash point and under both policies: the worker
+// does not receive the answer, and continues. test/workflow/lost-answers.test.ts also loses the COMMIT itself.
 
 import type { CrashOutcome } from '../support/crash-outcome';
 import { runCrashBatch, whyNotApplicable, type CrashBatch } from '../support/crash-faults';
@@ -11,7 +11,7 @@ import { endWorkers } from '../support/worker-processes';
 import { ON_CRASH } from '../../workflows/contract';
 
 const ACTING = ['postReply', 'writeMemory', 'updateTask', 'sendTask'] as const;
-/** No COMMIT is left after them, or nothing of the run is in the worker. */
+/** Points without a later COMMIT of the run, or where the worker has nothing of the run. */
 const NOT_APPLICABLE = 6;
 
 const CASES: readonly CrashCase[] = ON_CRASH.flatMap((onCrash) =>
@@ -33,27 +33,27 @@ afterAll(async () => {
   await model.stop();
 });
 
-/** What a run comes to whose COMMIT was done and not heard of: the step is known to be done once somebody looks. */
+/** The outcome of a run after a COMMIT without an answer: the next read of the ledger finds the step done. */
 function expectedAfter({ activity, transaction }: CutMessage, { point, onCrash }: CrashCase): Partial<CrashOutcome> {
   if (activity === 'closeRun') return { ending: 'refused', steps: [] };
-  // Something that waits for its yes when the run ends has lost its run.
+  // A held action that waits for approval when its run ends is superseded.
   const left = holdsAt(point) ? 'superseded' : 'not_reached';
-  const place = ACTING.findIndex((name) => name === activity);
+  const position = ACTING.findIndex((name) => name === activity);
   const last = ACTING.length - 1;
-  if (place >= 0 && place < last && onCrash === 'stop') {
-    const steps = ACTING.map((_, index) => (index <= place ? 'done' : index === last ? left : 'not_reached'));
+  if (position >= 0 && position < last && onCrash === 'stop') {
+    const steps = ACTING.map((_, index) => (index <= position ? 'done' : index === last ? left : 'not_reached'));
     return { ending: 'partial', code: 'outcome_unknown', steps };
   }
-  // A request that is claimed counts, sent or not; an answer is in hand until it is stored.
+  // A claimed request counts even if it was not sent. An answer stays in the worker's memory until it is stored.
   const ledger = activity === 'callModel' && transaction === 1 ? ['unknown', 'answered'] : ['answered'];
   return { ending: 'replied', code: null, steps: ACTING.map(() => 'done'), requests: { ledger, sent: 1 } };
 }
 
-test('every point is here, under both policies, but for those with no COMMIT after them', () => {
+test('the cases include every point under both policies, except the points without a later COMMIT', () => {
   expect(CASES).toHaveLength(ON_CRASH.length * (ALL_CRASH_POINTS.length - NOT_APPLICABLE));
 });
 
-test.each(CASES)('$point, on_crash $onCrash: as promised', (each) => {
+test.each(CASES)('$point, on_crash $onCrash: the run has the expected outcome', (each) => {
   const outcome = batch.outcomes[CASES.indexOf(each)] as CrashOutcome;
   expect(outcome.why).toEqual([]);
   expect(outcome.fenced).toBe(0);

@@ -1,5 +1,5 @@
-// Deploys under load: fifty runs in flight, two workers, and a rolling restart every few seconds. Told to stop, the
-// workers lose nothing and ask nothing twice; killed, they cost time, and some runs end short, but none acts twice.
+// Deploys under load: fifty open runs, two workers, and a rolling restart every few seconds. After SIGTERM no run loses a
+// step and no model request is repeated. After SIGKILL runs take longer and some end early, but none acts twice.
 
 import { randomBytes } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -14,7 +14,7 @@ import type { Ending } from '../../workflows/contract';
 const MESSAGES = 150;
 const IN_FLIGHT = 50;
 const AGENTS = ['ana', 'ben', 'cleo', 'dan', 'eva'];
-/** Long enough that most of what is in flight is with the model when a worker goes. */
+/** Long enough that most open runs wait for the model when a worker stops. */
 const MODEL_MS = 300;
 const BETWEEN_RESTARTS_MS = 2_000;
 const LEAST_RESTARTS = 3;
@@ -37,12 +37,12 @@ interface Drill {
   readonly world: World;
   readonly messageIds: readonly string[];
   readonly restarts: number;
-  /** By Postgres' clock. */
+  /** The time of Postgres' clock. */
   readonly lastStopAt: Date;
   readonly exits: readonly (string | number | null)[];
 }
 
-/** Plays one drill to the end of its last run. The next worker runs before an old one is told. */
+/** Runs one drill until its last run has ended. A new worker is ready before an old one gets the signal. */
 async function drill(signal: 'SIGTERM' | 'SIGKILL', env: Record<string, string>): Promise<Drill> {
   const world = await createWorld({ modelUrl: model.url, poolSize: 12 });
   worlds.push(world);
@@ -88,12 +88,12 @@ async function drill(signal: 'SIGTERM' | 'SIGKILL', env: Record<string, string>)
   return { world, messageIds: messages.map((message) => message.id), restarts: exits.length, lastStopAt, exits };
 }
 
-/** A post that Postgres did not answer in time may be there or not: what counts is what the room has. */
+/** A post without an answer in time may be stored or not. The test counts the messages that the room has. */
 function ignoreTransient(error: unknown): void {
   if (!(error instanceof Transient)) throw error;
 }
 
-/** Fails if anything of these runs is there twice or is not in the ledger, and returns them. */
+/** Fails if an effect of these runs exists twice or is not in the ledger. Returns the runs. */
 async function expectNothingTwice({ world, messageIds }: Drill) {
   const { db } = world;
   const runs = await db.run.findMany({
@@ -119,7 +119,7 @@ function countEndings(runs: readonly { ending: string | null }[]): Record<string
   return counts;
 }
 
-test('a rolling restart by SIGTERM under 50 runs in flight: every run replies, and no model is asked twice', async () => {
+test('in a rolling restart by SIGTERM under 50 open runs, every run replies and no model request is repeated', async () => {
   const patient = {
     RUN_TIME_LIMIT_SECONDS: '600',
     RUN_STEP_TIMEOUT_SECONDS: '30',
@@ -138,7 +138,7 @@ test('a rolling restart by SIGTERM under 50 runs in flight: every run replies, a
   expect(model.requests).toHaveLength(count);
 });
 
-test('the same by SIGKILL: nothing twice, and every run has its ending', async () => {
+test('in a rolling restart by SIGKILL, no run acts twice and every run has an ending', async () => {
   const drilled = await drill('SIGKILL', { RUN_TIME_LIMIT_SECONDS: '300', RECONCILE_SECONDS: '10' });
   expect(new Set(drilled.exits)).toEqual(new Set(['SIGKILL']));
   const runs = await expectNothingTwice(drilled);
@@ -147,7 +147,7 @@ test('the same by SIGKILL: nothing twice, and every run has its ending', async (
     `${drilled.restarts} kills under ${runs.length} messages; from the last kill to the last ending ` +
       `${Math.max(0, last - drilled.lastStopAt.getTime()) / 1_000} s; ${JSON.stringify(countEndings(runs))}`,
   );
-  // A run ends short only where a step was under way; the rest replied on another worker.
+  // A run ends early only if the kill interrupted a step. The other runs reply on another worker.
   const possible: ReadonlySet<string | null> = new Set<Ending>(['replied', 'partial', 'failed']);
   expect(runs.map((run) => run.ending).filter((ending) => !possible.has(ending))).toEqual([]);
   expect(countEndings(runs)['replied']).toBeGreaterThan(0);

@@ -1,5 +1,5 @@
-// What an operator can do to a single activity: pause and unpause, reset, more attempts, a result given by hand. Under
-// both policies, and with an attempt that failed before it acted, or after, with nobody told.
+// What an operator can do to a single activity: pause and unpause, reset, more attempts, a result by hand. Under both
+// policies, and with an attempt that failed before it acted, or after it acted without an answer to Temporal.
 
 import { ACTING, caseOpener, ONCE, STEPS, type OpenCase, type OperatorCase } from '../support/operator-cases';
 import { operatorHands, type OperatorHands } from '../support/operator-hands';
@@ -47,8 +47,8 @@ const FAILING: readonly Failing[] = ACTING.flatMap((activity) =>
   PLACES.flatMap((place) => ON_CRASH.map((onCrash) => ({ activity, place, onCrash }))),
 );
 
-/** A run whose acting step stands: nothing is done yet, or it is and nobody knows. */
-async function standAt({ activity, place, onCrash }: Failing) {
+/** Opens a run and holds its acting step, before it acts or after it acted without an answer to Temporal. */
+async function holdAt({ activity, place, onCrash }: Failing) {
   const opened = await openCase({ onCrash });
   const stand = worker.stand(opened.room.agent.id, activity, place);
   await worker.dispatch();
@@ -61,7 +61,7 @@ async function expectAllDoneOnce(opened: OperatorCase, attempts: { of: ActivityN
   expect(run).toMatchObject({ ending: 'replied', fencedCount: 0 });
   expect(run.steps.map((step) => [step.stepKey, step.state])).toEqual(STEPS.map((key) => [key, 'done']));
   expect(await hands.result(opened.target)).toEqual({ result: 'ended', run: run.id, ending: 'replied' });
-  // The operator's hand was felt: the step had a second attempt, of which the room shows nothing.
+  // Proves that the operator's command had an effect: the step had another attempt, which the room does not show.
   expect(worker.attempts(opened.room.agent.id, attempts.of)).toBeGreaterThanOrEqual(attempts.atLeast);
   expect(await opened.effects()).toEqual(ONCE);
   expect(opened.requests()).toHaveLength(1);
@@ -73,10 +73,10 @@ interface Prepared {
   readonly stand: Stand;
 }
 
-/** Opens all cases, lets each stand, and lays the operator's hand on them, all at once: most of it is waiting. */
+/** Opens all cases, holds each step and applies the command of the operator. All at once: most of the time is waiting. */
 function prepareAll(
   cases: readonly Failing[],
-  hand: (prepared: Prepared, failing: Failing) => Promise<void>,
+  command: (prepared: Prepared, failing: Failing) => Promise<void>,
 ): (failing: Failing) => OperatorCase {
   const prepared = new Map<Failing, Prepared>();
   beforeAll(async () => {
@@ -89,51 +89,51 @@ function prepareAll(
     await Promise.all(
       [...prepared].map(async ([failing, each]) => {
         await each.stand.reached;
-        await hand(each, failing);
+        await command(each, failing);
       }),
     );
   });
   return (failing) => (prepared.get(failing) as Prepared).opened;
 }
 
-describe('paused, failed, and unpaused', () => {
+describe('a step is paused, fails and is unpaused', () => {
   const caseOf = prepareAll(FAILING, async ({ opened, stand }, { activity }) => {
     await hands.pause(opened.target, activity);
     stand.fail();
-    // One attempt is all that `stop` allows, and a paused activity is kept for another all the same.
+    // `stop` allows one attempt, but a paused activity still waits for another.
     expect(await hands.idle(opened.target, activity)).toMatchObject({ paused: true });
     expect(worker.attempts(opened.room.agent.id, activity)).toBe(1);
     await hands.unpause(opened.target, activity);
   });
-  test.each(FAILING)('$activity, failed $place it acted, on_crash $onCrash: once', async (failing) => {
+  test.each(FAILING)('$activity fails $place it acted, on_crash $onCrash: it acts once', async (failing) => {
     await expectAllDoneOnce(caseOf(failing), { of: failing.activity, atLeast: 2 });
   });
 });
 
 const ONE_ATTEMPT = FAILING.filter(({ onCrash }) => onCrash === 'stop');
 
-describe('given more attempts than one while it stands, and failed', () => {
+describe('a step gets more attempts during its attempt, which fails', () => {
   const caseOf = prepareAll(ONE_ATTEMPT, async ({ opened, stand }, { activity }) => {
     await hands.allowAttempts(opened.target, activity, 5);
     stand.fail();
   });
-  test.each(ONE_ATTEMPT)('$activity, failed $place it acted: once', async (failing) => {
+  test.each(ONE_ATTEMPT)('$activity fails $place it acted: it acts once', async (failing) => {
     await expectAllDoneOnce(caseOf(failing), { of: failing.activity, atLeast: 2 });
   });
 });
 
-describe('reset while it stands, and failed', () => {
+describe('a step is reset during its attempt, which fails', () => {
   const caseOf = prepareAll(FAILING, async ({ opened, stand }, { activity }) => {
     await hands.resetActivity(opened.target, activity);
     stand.fail();
   });
-  test.each(FAILING)('$activity, failed $place it acted, on_crash $onCrash: at most once', async (failing) => {
+  test.each(FAILING)('$activity fails $place it acted, on_crash $onCrash: it acts at most once', async (failing) => {
     const opened = caseOf(failing);
     const { activity, place, onCrash } = failing;
     const run = await opened.closed();
     await hands.result(opened.target);
     const acted = run.steps.filter((step) => step.state === 'done').length;
-    // The server decides whether a reset grants another attempt. Nothing acts twice, and what came before stays done.
+    // The server decides whether a reset grants another attempt. No step acts twice, and earlier steps stay done.
     if (worker.attempts(opened.room.agent.id, activity) > 1) expect(acted).toBe(ACTING.length);
     else expect([onCrash, acted]).toEqual(['stop', ACTING.indexOf(activity) + (place === 'after' ? 1 : 0)]);
     expect(await opened.effects()).toEqual(
@@ -144,8 +144,8 @@ describe('reset while it stands, and failed', () => {
   });
 });
 
-test('an acting step that is paused and unpaused again and again while it stands acts once', async () => {
-  const { opened, stand } = await standAt({ activity: 'postReply', place: 'after', onCrash: 'stop' });
+test('a step that is paused and unpaused several times during its attempt acts once', async () => {
+  const { opened, stand } = await holdAt({ activity: 'postReply', place: 'after', onCrash: 'stop' });
   for (let turn = 0; turn < 3; turn += 1) {
     await hands.pause(opened.target, 'postReply');
     await hands.unpause(opened.target, 'postReply');
@@ -161,11 +161,11 @@ test('an acting step that is paused and unpaused again and again while it stands
 
 const OVERLOADED = answer.error(529, 'overloaded', { 'retry-after': '19' });
 
-test('callModel paused in its wait for a retry and unpaused: the next request is the second, and is answered', async () => {
+test('callModel is paused while it waits for a retry, then unpaused: it sends a second request, which is answered', async () => {
   const opened = await openCase({ answers: [OVERLOADED] });
   await worker.dispatch();
   await model.waitForRequests(1);
-  await until('the first request to have ended', async () => {
+  await until('the first request to end', async () => {
     const requests = await world.db.modelRequest.findMany({ where: { run: { messageId: opened.messageId } } });
     return requests.some((request) => request.outcome === 'retry');
   });
@@ -181,13 +181,13 @@ test('callModel paused in its wait for a retry and unpaused: the next request is
   await opened.expectTrue();
 });
 
-test('callModel paused while its model answers: the request is given up, and counts, and unpausing sends another', async () => {
-  const held = answer.hold('nobody waits for it');
+test('callModel is paused during its request: the request is aborted and counts, and unpausing sends another', async () => {
+  const held = answer.hold('too late');
   const opened = await openCase({ answers: [held] });
   await worker.dispatch();
   await until('the request to arrive', async () => opened.requests().length === 1);
   await hands.pause(opened.target, 'callModel');
-  // It hears of it by its heartbeat.
+  // The heartbeat informs the activity of the pause.
   expect(await hands.idle(opened.target, 'callModel')).toMatchObject({ paused: true });
   expect(opened.requests()[0]?.aborted).toBe(true);
   await hands.unpause(opened.target, 'callModel');
@@ -198,11 +198,11 @@ test('callModel paused while its model answers: the request is given up, and cou
   await opened.expectTrue();
 });
 
-test('callModel reset again and again: never a fourth request', async () => {
+test('callModel is reset after each request: it never sends a fourth request', async () => {
   const opened = await openCase({ answers: Array.from({ length: 10 }, () => OVERLOADED) });
   await worker.dispatch();
   for (let sent = 1; sent < 3; sent += 1) {
-    await until(`request ${sent} to have ended`, async () => {
+    await until(`request ${sent} to end`, async () => {
       const ended = await world.db.modelRequest.count({
         where: { run: { messageId: opened.messageId }, outcome: 'retry' },
       });
@@ -219,14 +219,14 @@ test('callModel reset again and again: never a fourth request', async () => {
   await opened.expectTrue();
 });
 
-test('a step said to be done by hand before it acted: nothing after it acts, and the late attempt meets a closed run', async () => {
-  const { opened, stand } = await standAt({ activity: 'postReply', place: 'before', onCrash: 'stop' });
+test('a step is completed by hand before it acts: no later step acts, and the late attempt finds a closed run', async () => {
+  const { opened, stand } = await holdAt({ activity: 'postReply', place: 'before', onCrash: 'stop' });
   await hands.complete(opened.target, 'postReply', { state: 'done' });
   const run = await opened.closed();
   stand.goOn();
   await stand.over;
   await hands.result(opened.target);
-  // The ledger believes its own rows, not the hand.
+  // The ledger uses its own rows, not the operator's result.
   expect(run.steps.map((step) => [step.stepKey, step.state])).toEqual([
     ['reply', 'not_reached'],
     ['memory', 'superseded'],
@@ -237,8 +237,8 @@ test('a step said to be done by hand before it acted: nothing after it acts, and
   await opened.expectTrue();
 });
 
-test('a step said to be done by hand after it acted is done once, and the run goes on', async () => {
-  const { opened, stand } = await standAt({ activity: 'writeMemory', place: 'after', onCrash: 'stop' });
+test('a step is completed by hand after it acted: it is done once, and the run continues', async () => {
+  const { opened, stand } = await holdAt({ activity: 'writeMemory', place: 'after', onCrash: 'stop' });
   await hands.complete(opened.target, 'writeMemory', { state: 'done' });
   await expectAllDoneOnce(opened, { of: 'writeMemory', atLeast: 1 });
   stand.goOn();

@@ -1,5 +1,5 @@
-// An execution that an operator terminates, cancels or deletes, before its claim, in its model call, in a step or when it
-// has ended; and then starts again by hand under its own workflow id, or straight over the one that is running.
+// An operator terminates, cancels or deletes an execution before its claim, in its model call, in a step or after its end.
+// Then the operator starts the same workflow id again by hand, also over a running execution.
 
 import { randomUUID } from 'node:crypto';
 import { caseOpener, NOTHING, ONCE, type Effects, type OpenCase, type OperatorCase } from '../support/operator-cases';
@@ -12,7 +12,7 @@ import { createWorld, type World } from '../support/world';
 import { dispatchOnce } from '../../worker/dispatcher';
 import type { AgentRunResult, Ending } from '../../workflows/contract';
 
-/** Where the run is. `before` and `after`: its reply's attempt stands, and has posted nothing yet, or has told nobody. */
+/** The position of the run. `before` and `after`: the attempt of its reply is held before it posts, or after it posted. */
 const WHERE = ['unclaimed', 'asking', 'before', 'after', 'closed'] as const;
 const HANDS = ['terminated', 'cancelled', 'deleted', 'left'] as const;
 
@@ -23,7 +23,7 @@ interface Case {
   readonly effects: Effects;
 }
 
-/** A run at its place, and the attempt that stands there. */
+/** A run at its position, and its held attempt. */
 interface Opened {
   readonly it: OperatorCase;
   readonly stand: Stand | null;
@@ -34,7 +34,7 @@ const CASES: readonly Case[] = WHERE.flatMap((where) =>
 );
 
 function expected(where: Case['where'], hand: Case['hand']): { ending: Ending; effects: Effects } {
-  // Nobody had claimed: the execution started by hand does.
+  // No execution had claimed the wake: the execution started by hand claims it. A closed run keeps its ending.
   if (where === 'unclaimed' || where === 'closed') return { ending: 'replied', effects: ONCE };
   const effects = where === 'after' ? { ...NOTHING, replies: 1 } : NOTHING;
   return { ending: hand === 'cancelled' ? 'cancelled' : 'lost', effects };
@@ -46,11 +46,11 @@ let worker: OperatorWorker;
 let hands: OperatorHands;
 let openCase: OpenCase;
 /**
- * The cases whose executions are deleted, which is done at once since one takes as long as all. The others are opened by
- * their tests: an attempt that stands through all that time could be given up before its operator comes.
+ * The cases whose executions are deleted. They are deleted together, because one deletion takes as long as all. The tests
+ * open the other cases: an attempt held during all deletions could be given up before its operator acts.
  */
 const deleted = new Map<Case, Opened>();
-/** What an operator is told who wants to end what has ended. */
+/** The errors that an operator receives who terminates or cancels an execution that has ended. */
 const refusals: unknown[] = [];
 
 beforeAll(async () => {
@@ -70,20 +70,20 @@ afterAll(async () => {
   await model.stop();
 });
 
-/** A run where this case wants it. One at a time: a pass of the dispatcher takes every wake there is. */
+/** Opens a run at the position of this case. One at a time, because a pass of the dispatcher takes every wake. */
 async function open({ where }: Case): Promise<Opened> {
   const it = await openCase(where === 'asking' ? { answers: [answer.hold('too late')] } : {});
   const stand = where === 'before' || where === 'after' ? worker.stand(it.room.agent.id, 'postReply', where) : null;
-  await (where === 'unclaimed' ? dispatchToNobody() : worker.dispatch());
+  await (where === 'unclaimed' ? dispatchWithoutWorker() : worker.dispatch());
   if (where === 'asking') await until('the request to arrive', async () => it.requests().length === 1);
   if (where === 'closed') await hands.result(it.target);
   await stand?.reached;
   return { it, stand };
 }
 
-/** To a queue that no worker has: what is started stays unclaimed. */
-async function dispatchToNobody(): Promise<void> {
-  const taskQueue = `nobody-${randomUUID()}`;
+/** Starts due wakes on a queue without workers, so they stay unclaimed. */
+async function dispatchWithoutWorker(): Promise<void> {
+  const taskQueue = `no-worker-${randomUUID()}`;
   await dispatchOnce({ db: world.db, client: worker.client, taskQueue, onStartFailed: () => undefined });
 }
 
@@ -106,12 +106,12 @@ async function applyHand({ where, hand }: Case, target: Target): Promise<void> {
   }
 }
 
-test.each(CASES)('$where and $hand, then started again by hand: $ending, and nothing twice', async (each) => {
+test.each(CASES)('$where and $hand, then started again by hand: $ending, acted at most once', async (each) => {
   const { it, stand } = deleted.get(each) ?? (await open(each));
   if (!deleted.has(each)) await applyHand(each, it.target);
   const input = { agent: it.room.agent.id, message: it.messageId };
   const cancels = each.hand === 'cancelled' && each.ending === 'cancelled';
-  // The execution is told, and sees to its own ending.
+  // The execution receives the cancel request and ends its run itself.
   if (cancels) await it.closed();
   const again = await hands.startOver(worker.taskQueue, it.target.workflowId, input);
   const result = await hands.result({ ...it.target, temporalRunId: again });
@@ -124,8 +124,11 @@ test.each(CASES)('$where and $hand, then started again by hand: $ending, and not
 
   const reconciled = each.ending === 'lost';
   if (reconciled)
-    await until('the run to be lost', async () => (await worker.reconcile()) && (await stateOf(id)) === 'closed');
-  // What was under way goes on after the end, and meets the fence.
+    await until(
+      'the run to be closed as lost',
+      async () => (await worker.reconcile()) && (await stateOf(id)) === 'closed',
+    );
+  // The held attempt continues after the end and is fenced.
   stand?.goOn();
   await stand?.over;
   const run = await it.closed();
@@ -133,35 +136,35 @@ test.each(CASES)('$where and $hand, then started again by hand: $ending, and not
   expect(await it.effects()).toEqual(each.effects);
   expect(it.requests()).toHaveLength(1);
   if (each.where === 'asking') {
-    await until('the request to be given up', async () => it.requests().every((request) => request.aborted));
+    await until('the request to be aborted', async () => it.requests().every((request) => request.aborted));
   }
   await it.expectTrue();
 });
 
-test('to terminate what has ended is refused; to cancel it is accepted, and nothing comes of it', () => {
+test('terminating an ended execution is refused; cancelling it is accepted and has no effect', () => {
   expect(refusals.map((error) => (error as Error).name)).toEqual(['WorkflowNotFoundError']);
 });
 
-test('an attempt that goes on after its execution was terminated, and before anybody noticed, acts once', async () => {
+test('an attempt that continues after its execution was terminated, before the reconciler runs, acts once', async () => {
   const it = await openCase();
   const stand = worker.stand(it.room.agent.id, 'postReply', 'before');
   await worker.dispatch();
   await stand.reached;
   await hands.terminate(it.target);
   stand.goOn();
-  await until('it to have posted', async () => (await it.effects()).replies === 1);
+  await until('the reply', async () => (await it.effects()).replies === 1);
   await worker.reconcile();
   const run = await it.closed();
   expect(run.ending).toBe('lost');
-  // What was done is in the ledger, though nobody told Temporal.
+  // The ledger has the step as done, although Temporal did not receive its result.
   expect(run.steps.map((step) => step.state)).toEqual(['done', 'not_reached', 'not_reached', 'not_reached']);
   expect(await it.effects()).toEqual({ ...NOTHING, replies: 1 });
   await it.expectTrue();
 });
 
-test('a wake whose execution was terminated and that was ended as lost stays so when it is started by hand', async () => {
+test('a run closed as lost after its execution was terminated stays lost when the wake is started by hand', async () => {
   const it = await openCase();
-  await dispatchToNobody();
+  await dispatchWithoutWorker();
   await hands.terminate(it.target);
   await worker.reconcile();
   const run = await it.closed();

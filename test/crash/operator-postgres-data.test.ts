@@ -1,5 +1,5 @@
-// Postgres restored to an earlier point than Temporal: what it still holds is never done again, what it forgot may be, and
-// the reconciler gives everything in it an ending.
+// Postgres is restored to an earlier point than Temporal. Effects that it still has are not repeated, lost effects may be,
+// and the reconciler closes every run in it.
 
 import { randomBytes } from 'node:crypto';
 import { caseOpener, NOTHING, ONCE, type Effects, type OperatorCase } from '../support/operator-cases';
@@ -35,12 +35,12 @@ afterAll(async () => {
   await model.stop();
 });
 
-/** Stops the server while nobody needs it, and has it back with what `meanwhile` left in its folder. */
+/** Stops the server, runs `meanwhile` on its folder, and starts it again. No worker may use it during that time. */
 async function restart(meanwhile: () => Promise<void>): Promise<void> {
   await postgres.stop();
   await meanwhile();
   await postgres.start();
-  // The pool finds out that its connections are gone by using them.
+  // The pool notices lost connections when it uses them.
   await until('the server to answer', () =>
     world.db.room.count().then(
       (count) => count > 0,
@@ -56,7 +56,7 @@ async function expectEnded(it: OperatorCase, ending: Ending, effects: Effects): 
   await expectLedgerEqualsRoom(world.db, run.id);
 }
 
-/** The ledger's and the room's word for word. */
+/** The rows of the ledger and of the room. */
 async function snapshot({ messageId, room }: OperatorCase): Promise<unknown> {
   const { db } = world;
   return {
@@ -68,7 +68,7 @@ async function snapshot({ messageId, room }: OperatorCase): Promise<unknown> {
   };
 }
 
-test('Postgres restored to an earlier point: nothing that it holds is done again, and everything in it ends', async () => {
+test('after Postgres is restored to an earlier point, no effect in it is repeated and every run in it ends', async () => {
   const taskQueue = `operator-${randomBytes(6).toString('hex')}`;
   const openCase = caseOpener(world, model);
   const done = await openCase();
@@ -89,7 +89,7 @@ test('Postgres restored to an earlier point: nothing that it holds is done again
   const held = await snapshot(done);
   await restart(() => postgres.keep());
 
-  // What Postgres will forget: all but one of these end, and messages, runs and rooms that are new.
+  // Postgres will lose the following: all but one of these runs end, and new messages, runs and rooms are created.
   const first = await startOperatorWorker(world, { taskQueue });
   worker = first;
   await first.dispatch();
@@ -111,25 +111,25 @@ test('Postgres restored to an earlier point: nothing that it holds is done again
   const second = await startOperatorWorker(world, { taskQueue });
   worker = second;
   const hands = operatorHands(second.client);
-  // Its run was forgotten, and its execution was not: it owns nothing any more.
+  // Postgres lost this run, but Temporal has its execution, which no longer owns a run.
   expect(await hands.result(halfway.target)).toMatchObject({ result: 'fenced', why: 'not_mine' });
-  // Already started counts as delivered; it has also ended.
+  // Its workflow was already started, which counts as a successful start. It has also ended.
   expect(await second.dispatch()).toMatchObject({ started: 1, failed: 0 });
-  await until('the reconciler to have ended everything', async () => {
+  await until('the reconciler to close every run', async () => {
     await second.reconcile();
     return (await world.db.wake.count({ where: { state: 'delivered' } })) === 0;
   });
   await expectEnded(asking, 'lost', NOTHING);
   await expectEnded(acted, 'lost', { ...NOTHING, replies: 1 });
   await expectEnded(pending, 'lost', NOTHING);
-  // Its execution is open, and its run is its own: it goes on, and asks again what it does not know it has asked.
+  // Its execution is open and owns its run: it continues, and repeats the request that the ledger has lost.
   await expectEnded(still, 'replied', ONCE);
   expect((await still.closed()).requests.map((request) => request.outcome)).toEqual(['unknown', 'answered']);
   expect(await snapshot(done)).toEqual(held);
   for (const it of [done, asking, acted, pending, still]) await it.expectTrue();
   expect(model.requests).toHaveLength(asked + 1);
 
-  // What was forgotten may be asked for again.
+  // A lost message may be posted again.
   const again = await done.another();
   await second.dispatch();
   await expectEnded(again, 'replied', ONCE);

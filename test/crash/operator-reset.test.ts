@@ -1,5 +1,5 @@
-// `workflow reset`, to every event it can be given: of a finished run, and of one that is under way. The copy is another
-// execution, and does nothing; what the run had done stays done once.
+// `workflow reset` of a finished run and of an open run, to every possible event. The copy is another execution and does
+// nothing; the effects of the run stay done once.
 
 import {
   ACTING,
@@ -19,7 +19,7 @@ import { startScriptedModel, type ScriptedModel } from '../support/scripted-mode
 import { createWorld, type World } from '../support/world';
 import { ON_CRASH, type AgentRunResult, type Ending } from '../../workflows/contract';
 
-/** One workflow task before each activity, and one that ends the run. */
+/** A run has one workflow task before each activity, and one that ends the run. */
 const ACTIVITIES: readonly ActivityName[] = ['claimMessage', 'callModel', ...ACTING];
 
 let model: ScriptedModel;
@@ -42,9 +42,9 @@ afterAll(async () => {
   await model.stop();
 });
 
-/** What a copy comes to whose first open activity is this one. */
-function fencedAt(place: number, run: string): AgentRunResult {
-  return { result: 'fenced', why: place === 0 ? 'already_claimed' : 'not_mine', run };
+/** The result of a copy whose first open activity has this position. */
+function fencedAt(position: number, run: string): AgentRunResult {
+  return { result: 'fenced', why: position === 0 ? 'already_claimed' : 'not_mine', run };
 }
 
 /** The effects of the first `count` acting steps. */
@@ -72,9 +72,9 @@ test.each(ON_CRASH)('a finished run under %s, reset to each of its workflow task
     const copy = await hands.reset(run, point);
     results.push(await hands.result({ ...run, temporalRunId: copy }));
   }
-  // A copy from the very end has nothing left to do, only to say.
+  // A copy from the last workflow task runs no activity and returns the result.
   const last: AgentRunResult = { result: 'ended', run: run.id, ending: 'replied' };
-  expect(results).toEqual([...ACTIVITIES.map((_, place) => fencedAt(place, run.id)), last]);
+  expect(results).toEqual([...ACTIVITIES.map((_, position) => fencedAt(position, run.id)), last]);
 
   const after = await opened.closed();
   expect(after).toMatchObject({ ending: 'replied', fencedCount: ACTIVITIES.length });
@@ -84,7 +84,7 @@ test.each(ON_CRASH)('a finished run under %s, reset to each of its workflow task
   await opened.expectTrue();
 });
 
-test('a copy of a finished run that is reset in its turn is fenced too', async () => {
+test('a copy of a copy of a finished run is also fenced', async () => {
   const opened = await openCase();
   await worker.dispatch();
   const run = await opened.closed();
@@ -106,22 +106,22 @@ test('a copy of a finished run that is reset in its turn is fenced too', async (
 });
 
 interface Running {
-  /** The activity whose attempt has done its work, and has told nobody. */
+  /** The activity whose attempt has acted without an answer to Temporal. */
   readonly activity: ActivityName;
-  /** The place of the workflow task to which the execution is reset. */
+  /** The index of the workflow task to which the execution is reset. */
   readonly point: number;
 }
 
-const RUNNING: readonly Running[] = ACTIVITIES.flatMap((activity, place) =>
-  Array.from({ length: place + 1 }, (_, point) => ({ activity, point })),
+const RUNNING: readonly Running[] = ACTIVITIES.flatMap((activity, position) =>
+  Array.from({ length: position + 1 }, (_, point) => ({ activity, point })),
 );
 
-/** The ending of a run of which the first `acted` steps are done, and nobody is left to do the rest. */
+/** The ending of a run whose first `acted` steps are done and whose execution was reset. */
 function endingOf(acted: number): Ending {
   return acted === STEPS.length ? 'replied' : 'lost';
 }
 
-describe('a run that is reset while an attempt has acted and told nobody', () => {
+describe('a run is reset after an attempt acted without an answer to Temporal', () => {
   const opened = new Map<Running, OperatorCase>();
 
   beforeAll(async () => {
@@ -131,8 +131,8 @@ describe('a run that is reset while an attempt has acted and told nobody', () =>
       return worker.stand(agent.id, each.activity, 'after');
     });
     await worker.dispatch();
-    // Side by side, and the attempts of those that they end go on meanwhile. One that stood until all others do would be
-    // given up, and tried again.
+    // All at once, and each ended attempt continues at once. An attempt held until all others are held would be given up
+    // and retried.
     const copies = RUNNING.map(async (each, index) => {
       const { claimed, target } = opened.get(each) as OperatorCase;
       await stands[index]?.reached;
@@ -144,15 +144,15 @@ describe('a run that is reset while an attempt has acted and told nobody', () =>
       await stands[index]?.over;
       await hands.result(target);
     });
-    // Before any reconciler looks: one that finds a copy open makes it look again, and be counted again.
+    // Before the reconciler runs: it signals an open copy, which then checks its claim again and is counted twice.
     await Promise.all(copies);
   });
 
-  test.each(RUNNING)('in $activity, to workflow task $point: fenced, and nothing acts twice', async (each) => {
+  test.each(RUNNING)('in $activity, to workflow task $point: fenced, and no step acts twice', async (each) => {
     const { claimed, closed, target, effects, requests, expectTrue } = opened.get(each) as OperatorCase;
     const { id } = await claimed();
     expect(await hands.result(target)).toEqual(fencedAt(each.point, id));
-    await until('the run to have its ending', async () => {
+    await until('the run to be closed', async () => {
       await worker.reconcile();
       return (await world.db.run.findUniqueOrThrow({ where: { id } })).state === 'closed';
     });

@@ -1,4 +1,4 @@
-// What an operator can do to Temporal's database: lose it, or restore it to an earlier point than Postgres.
+// Temporal's database is lost, or restored to an earlier point than Postgres.
 
 import { randomBytes } from 'node:crypto';
 import { Client, Connection } from '@temporalio/client';
@@ -50,7 +50,7 @@ async function stopWorker(): Promise<void> {
   worker = undefined;
 }
 
-/** Runs these cases, each until it stands at its point, and `after` to its end; then kills their worker. */
+/** Runs each case to its crash point, and `after` to its end. Then kills their worker. */
 async function killAt(points: ReadonlyMap<OperatorCase, CrashPoint>, after?: OperatorCase): Promise<void> {
   const victim = forkCrashWorker(
     { ...workerEnv(world, taskQueue), TEMPORAL_ADDRESS: temporal.address, RUN_TIME_LIMIT_SECONDS: '600' },
@@ -61,7 +61,7 @@ async function killAt(points: ReadonlyMap<OperatorCase, CrashPoint>, after?: Ope
   await victim.kill();
 }
 
-/** Starts the workflows of all that waits where no worker polls; what a killed dispatcher had taken is due after its lease. */
+/** Starts the workflows of all waiting wakes without a worker. Wakes of a killed dispatcher are due after its lease. */
 async function deliver(): Promise<void> {
   const connection = await Connection.connect({ address: temporal.address });
   const client = new Client({ connection, namespace: 'default' });
@@ -74,7 +74,7 @@ async function deliver(): Promise<void> {
   await connection.close();
 }
 
-/** Everything that the ledger and the room say of a case. */
+/** All rows of the ledger and of the room of a case, and its effects. */
 async function snapshot({ messageId, room }: OperatorCase): Promise<unknown> {
   const { db } = world;
   const run = await db.run.findFirstOrThrow({
@@ -92,13 +92,13 @@ async function expectReplied(it: OperatorCase, fencedCount = 0): Promise<void> {
 }
 
 async function reconcileUntilClosed(it: OperatorCase): Promise<void> {
-  await until('the reconciler to have ended it', async () => {
+  await until('the reconciler to close the run', async () => {
     await worker?.reconcile();
     return world.db.run.findFirst({ where: { messageId: it.messageId, state: 'closed' } });
   });
 }
 
-test('a lost Temporal database: unclaimed wakes are started again, open runs are lost, and closed ones are left alone', async () => {
+test('after Temporal lost its database, unclaimed wakes start again, open runs end as lost, and closed runs stay', async () => {
   const done = await openCase();
   const first = await startWorker();
   await first.dispatch();
@@ -124,7 +124,7 @@ test('a lost Temporal database: unclaimed wakes are started again, open runs are
   await temporal.start();
   const second = await startWorker();
   await expect(hands.result(done.target)).rejects.toThrow();
-  // Three runs that are lost, and three wakes that are due again; then those, and the one that was never delivered.
+  // The reconciler closes three lost runs and makes three wakes due. The dispatcher starts these and the undelivered wake.
   expect(await second.reconcile()).toMatchObject({ checked: 6, acted: 6 });
   expect(await second.dispatch()).toMatchObject({ started: 4, failed: 0 });
   for (const it of [...unclaimed, pending]) {
@@ -139,7 +139,7 @@ test('a lost Temporal database: unclaimed wakes are started again, open runs are
   }
   expect(await snapshot(done)).toEqual(before);
 
-  // Temporal remembers nothing of it, so it starts what is asked of it; the claim does not.
+  // Temporal has no record of the execution and starts another one, but the claim still exists.
   const input = { agent: done.room.agent.id, message: done.messageId };
   const again = await hands.startOver(taskQueue, done.target.workflowId, input);
   const { id } = await done.closed();
@@ -153,7 +153,7 @@ test('a lost Temporal database: unclaimed wakes are started again, open runs are
   expect(await second.reconcile()).toMatchObject({ checked: 0, acted: 0 });
 });
 
-test('Temporal restored to an earlier point: old executions go on, meet the fence and end, and nothing is done twice', async () => {
+test('after Temporal is restored to an earlier point, old executions continue and end, and no step acts twice', async () => {
   const done = await openCase();
   const asking = await openCase();
   const claimed = await openCase();
@@ -172,7 +172,7 @@ test('Temporal restored to an earlier point: old executions go on, meet the fenc
   await temporal.keep();
   await temporal.start();
 
-  // What Temporal will forget: all of these end, one is under way, and one is delivered and not claimed.
+  // Temporal will lose the following: all of these runs end, one run is open, and one wake is delivered and not claimed.
   const first = await startWorker();
   const old = [done, asking, claimed, acted, unclaimed];
   for (const it of old) await expectReplied(it);
@@ -183,7 +183,7 @@ test('Temporal restored to an earlier point: old executions go on, meet the fenc
   await expectReplied(forgotten);
   await stand.reached;
   await stopWorker();
-  const unheard = await openCase();
+  const unclaimedLater = await openCase();
   await deliver();
   await temporal.stop();
   const before = await Promise.all([...old, forgotten].map(snapshot));
@@ -194,7 +194,7 @@ test('Temporal restored to an earlier point: old executions go on, meet the fenc
   const second = await startWorker();
   for (const it of old) {
     const { id } = await it.closed();
-    // Their run ids are the old ones, so each is told how its own run ended.
+    // Their Temporal run ids are unchanged, so each receives the ending of its own run.
     expect(await hands.result(it.target)).toEqual({ result: 'ended', run: id, ending: 'replied' });
   }
   expect(await Promise.all([...old, forgotten].map(snapshot))).toEqual(before);
@@ -204,8 +204,8 @@ test('Temporal restored to an earlier point: old executions go on, meet the fenc
   expect(await halfway.closed()).toMatchObject({ ending: 'lost', fencedCount: 0 });
   expect(await halfway.effects()).toEqual({ ...NOTHING, replies: 1 });
   expect(await second.dispatch()).toMatchObject({ started: 1, failed: 0 });
-  await expectReplied(unheard);
-  for (const it of [...old, forgotten, halfway, unheard]) await it.expectTrue();
+  await expectReplied(unclaimedLater);
+  for (const it of [...old, forgotten, halfway, unclaimedLater]) await it.expectTrue();
   await second.nothingOpen();
   expect(await second.reconcile()).toMatchObject({ checked: 0, acted: 0 });
 });

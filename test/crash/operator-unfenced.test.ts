@@ -1,5 +1,5 @@
-// The same hands on a worker whose acting activities pass no fence: there they do act twice, and after the end. So the
-// checks of the other operator tests are known to see it, and the server to do what they say it does.
+// The same operator commands on a worker whose acting activities have no fence: steps act twice, and after the end. This
+// proves that the checks of the other operator tests detect it, and that the server performs the commands.
 
 import { ONCE, caseOpener, type OpenCase } from '../support/operator-cases';
 import { operatorHands, type EventId, type OperatorHands } from '../support/operator-hands';
@@ -30,7 +30,7 @@ afterAll(async () => {
   await model.stop();
 });
 
-async function standAtReply(place: 'before' | 'after') {
+async function holdReply(place: 'before' | 'after') {
   const opened = await openCase();
   const stand = worker.stand(opened.room.agent.id, 'postReply', place);
   await worker.dispatch();
@@ -38,28 +38,28 @@ async function standAtReply(place: 'before' | 'after') {
   return { opened, stand };
 }
 
-test('left alone, a run acts once', async () => {
+test('a run without an operator command acts once', async () => {
   const opened = await openCase();
   await worker.dispatch();
   await hands.result(opened.target);
   expect(await opened.effects()).toEqual(ONCE);
 });
 
-test('reset to the workflow task after its model call, every step acts twice', async () => {
+test('after a reset to the workflow task after the model call, every step acts twice', async () => {
   const opened = await openCase();
   await worker.dispatch();
   await hands.result(opened.target);
   const run = await opened.closed();
   const point = (await hands.resetPoints(run))[2] as EventId;
   const copy = await hands.reset(run, point);
-  // The claim is not forged here: what closes the run is fenced still.
+  // The claim is unchanged, and the activity that closes the run still has its fence.
   expect(await hands.result({ ...run, temporalRunId: copy })).toMatchObject({ result: 'fenced' });
   expect(await opened.effects()).toEqual({ replies: 2, memory: 2, responses: 2, sends: 2 });
   await expect(opened.expectTrue()).rejects.toThrow();
 });
 
-test('paused, failed after it acted, and unpaused: a step of one attempt acts twice', async () => {
-  const { opened, stand } = await standAtReply('after');
+test('a step with one attempt that is paused, fails after it acted and is unpaused acts twice', async () => {
+  const { opened, stand } = await holdReply('after');
   await hands.pause(opened.target, 'postReply');
   stand.fail();
   await hands.idle(opened.target, 'postReply');
@@ -69,8 +69,8 @@ test('paused, failed after it acted, and unpaused: a step of one attempt acts tw
   await expect(opened.expectTrue()).rejects.toThrow();
 });
 
-test('given more attempts, and failed after it acted: a step of one attempt acts twice', async () => {
-  const { opened, stand } = await standAtReply('after');
+test('a step that gets a second attempt and fails after it acted acts twice', async () => {
+  const { opened, stand } = await holdReply('after');
   await hands.allowAttempts(opened.target, 'postReply', 2);
   stand.fail();
   await hands.result(opened.target);
@@ -78,12 +78,12 @@ test('given more attempts, and failed after it acted: a step of one attempt acts
   await expect(opened.expectTrue()).rejects.toThrow();
 });
 
-test('terminated, and its run ended as lost: the attempt that was under way acts all the same', async () => {
-  const { opened, stand } = await standAtReply('before');
+test('the held attempt of a terminated execution acts after its run was closed as lost', async () => {
+  const { opened, stand } = await holdReply('before');
   await hands.terminate(opened.target);
   await worker.reconcile();
   expect(await opened.closed()).toMatchObject({ ending: 'lost' });
   stand.goOn();
-  await until('the late attempt to have acted', async () => (await opened.effects()).replies === 1);
+  await until('the late attempt to act', async () => (await opened.effects()).replies === 1);
   await expect(opened.expectTrue()).rejects.toThrow();
 });

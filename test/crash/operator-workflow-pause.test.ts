@@ -1,5 +1,5 @@
-// `workflow pause`, experimental and off by default in the server: a run that stands still is not gone, and goes on as it
-// was. The API can only be had by a switch, so this has a server of its own.
+// `workflow pause`, experimental and off by default in the server: a paused run is not lost, and continues when unpaused.
+// A server option enables the API, so this test has its own server.
 
 import { caseOpener, NOTHING, ONCE, type OpenCase } from '../support/operator-cases';
 import { operatorHands, type OperatorHands } from '../support/operator-hands';
@@ -10,7 +10,7 @@ import { until } from '../support/runs';
 import { startScriptedModel, type ScriptedModel } from '../support/scripted-model-server';
 import { createWorld, type World } from '../support/world';
 
-/** As the server numbers it. */
+/** The server's number for the status. */
 const PAUSED = 8;
 
 let model: ScriptedModel;
@@ -37,7 +37,7 @@ afterAll(async () => {
 });
 
 test.each(['before', 'after'] as const)(
-  'a run paused while its reply stands, %s it is posted: the reconciler leaves it alone, and unpaused it acts once',
+  'a run paused %s its reply is posted is not changed by the reconciler, and acts once after it is unpaused',
   async (place) => {
     const it = await openCase();
     const stand = worker.stand(it.room.agent.id, 'postReply', place);
@@ -46,8 +46,8 @@ test.each(['before', 'after'] as const)(
     await hands.pauseWorkflow(it.target);
     stand.goOn();
     await stand.over;
-    // Its step is done and known, and nobody is told to take the next.
-    await until('the step to be known', async () => (await hands.findPending(it.target, 'postReply')) === null);
+    // Temporal has the result of the step, and the paused workflow does not start the next one.
+    await until('the result of the step', async () => (await hands.findPending(it.target, 'postReply')) === null);
     expect(await worker.reconcile()).toMatchObject({ checked: 1, acted: 0 });
     const { raw } = await worker.client.workflow.getHandle(it.target.workflowId).describe();
     expect(raw.workflowExecutionInfo?.status).toBe(PAUSED);
@@ -57,7 +57,7 @@ test.each(['before', 'after'] as const)(
     expect(await it.closed()).toMatchObject({ ending: 'replied', fencedCount: 0 });
     expect(await it.effects()).toEqual(ONCE);
     await it.expectTrue();
-    // The next case's pass of the reconciler meets nothing of this one.
+    // The reconciler pass of the next case must not find an execution of this case.
     await worker.nothingOpen();
   },
 );

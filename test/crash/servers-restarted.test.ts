@@ -1,5 +1,5 @@
-// PostgreSQL or the Temporal server goes away and comes back on its files while runs stand at their points, and the worker
-// goes on as if nothing had been: nothing is done twice, and every run ends. The servers are this file's own.
+// PostgreSQL or the Temporal server stops and starts again on its files while runs are held at their crash points. The
+// worker continues: no step acts twice, and every run ends. This file has its own servers.
 
 import { runCrashBatch, type CrashBatch, type CrashFault } from '../support/crash-faults';
 import type { CrashOutcome } from '../support/crash-outcome';
@@ -11,11 +11,11 @@ import { endWorkers } from '../support/worker-processes';
 import { ON_CRASH, type Ending } from '../../workflows/contract';
 import { CLI_CACHE } from '../../worker/local/project-root';
 
-/** A transaction that stands, one that is done and not reported, and a request that is under way. */
+/** An open transaction, a committed transaction without an answer to Temporal, and an open model request. */
 const POINTS: readonly CrashPoint[] = ['postReply:inside', 'writeMemory:committed', 'callModel:sent'];
 const CASES: readonly CrashCase[] = ON_CRASH.flatMap((onCrash) => POINTS.map((point) => ({ point, onCrash })));
 
-/** What ends otherwise than with everything done: a transaction that a dying server took with it, where one attempt is all. */
+/** The points where a run does not reply: the server loses the open transaction, and `stop` allows one attempt. */
 const SHORT: Partial<Record<CrashFault, CrashPoint>> = {
   postgres_stopped: 'postReply:inside',
   postgres_killed: 'postReply:inside',
@@ -31,7 +31,7 @@ beforeAll(async () => {
     temporalCliPath: process.env['TEMPORAL_CLI_PATH'],
     log: () => undefined,
   });
-  // Until the file is over: its environment is changed back then.
+  // The environment is restored at the end of the file.
   process.env['TEST_DATABASE_URL_BASE'] = servers.databaseUrl;
   process.env['TEST_TEMPORAL_ADDRESS'] = servers.temporalAddress;
 });
@@ -48,7 +48,7 @@ describe.each(['postgres_stopped', 'postgres_killed', 'temporal_killed'] as cons
     batch = await runCrashBatch({ fault, cases: CASES, model, servers });
   });
 
-  test.each(CASES)('$point, on_crash $onCrash: as promised', (each) => {
+  test.each(CASES)('$point, on_crash $onCrash: the run has the expected outcome', (each) => {
     const outcome = batch.outcomes[CASES.indexOf(each)] as CrashOutcome;
     expect(outcome.why).toEqual([]);
     const isShort = each.onCrash === 'stop' && each.point === SHORT[fault];

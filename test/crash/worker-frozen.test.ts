@@ -1,5 +1,5 @@
-// A worker that freezes with a run at every crash point, is given up, and wakes when all of them have ended elsewhere:
-// whatever it still had in hand, nothing of it reaches a room, a ledger or a claim.
+// A worker freezes with a run at every crash point, its activities time out, and it continues after all runs have ended on
+// another worker. Its late work changes no room, no ledger and no claim.
 
 import { randomBytes } from 'node:crypto';
 import { countParked, decideAfterwards, decideToStand, letHold } from '../support/crash-holds';
@@ -29,8 +29,8 @@ afterAll(async () => {
   await model.stop();
 });
 
-/** Everything that a run could have changed, but for the count of executions that met its fence. */
-async function everythingDone(): Promise<unknown> {
+/** All rows that a run could change, except the count of fenced executions. */
+async function readAllRows(): Promise<unknown> {
   const { db } = world;
   const runs = await db.run.findMany({ orderBy: { id: 'asc' }, omit: { fencedCount: true, dueAt: true } });
   return {
@@ -45,7 +45,7 @@ async function everythingDone(): Promise<unknown> {
   };
 }
 
-test('a worker frozen at every crash point, and woken when all is over, changes nothing', async () => {
+test('a worker that freezes at every crash point and continues after all runs ended changes nothing', async () => {
   const env = {
     ...workerEnv(world, `test-${randomBytes(6).toString('hex')}`),
     DATABASE_POOL_SIZE: '60',
@@ -55,7 +55,7 @@ test('a worker frozen at every crash point, and woken when all is over, changes 
   model.respond((request) => {
     const shown = request.textOf('user');
     for (const [text, scripted] of answers) if (shown.includes(text)) return scripted;
-    throw new Error('a request of no case');
+    throw new Error('the request belongs to no case');
   });
   const rooms: TestRoom[] = [];
   for (const [index, { point, onCrash }] of CASES.entries()) {
@@ -72,30 +72,30 @@ test('a worker frozen at every crash point, and woken when all is over, changes 
   await frozen.ready;
   const cases = CASES.map(({ point }, index) => ({ point, agentId: rooms[index]?.agent.id as string }));
   await decideToStand(world, cases);
-  const standing = CASES.length - countParked(CASES);
-  await until('every run to reach its point', async () => frozen.stops.length === standing);
+  const stopped = CASES.length - countParked(CASES);
+  await until('every run to reach its point', async () => frozen.stops.length === stopped);
   frozen.child.kill('SIGSTOP');
 
   const second = forkWorker(env);
   await second.ready;
   await decideAfterwards(world, cases);
   const closed = async () => (await world.db.run.count({ where: { state: 'closed' } })) === CASES.length;
-  await until('every run to have ended', closed);
+  await until('every run to end', closed);
   await waitForNothingHeld(world.db);
-  const before = await everythingDone();
+  const before = await readAllRows();
   const requests = model.requests.length;
 
   frozen.go();
   frozen.child.kill('SIGCONT');
-  // It stops when what it had in hand is over.
+  // It exits when its activities have ended.
   frozen.child.kill('SIGTERM');
   await frozen.ended;
   expect(frozen.child.exitCode).toBe(0);
-  expect(await everythingDone()).toEqual(before);
+  expect(await readAllRows()).toEqual(before);
   await second.kill();
   await waitForNothingHeld(world.db);
 
-  // A request that was claimed and not sent may still be sent, by nobody else and to no effect.
+  // Only the frozen worker may still send a request that it claimed and had not sent. The request has no effect.
   expect(model.requests.length).toBeLessThanOrEqual(requests + 2 * ON_CRASH.length);
   const runs = await world.db.run.findMany({ include: { requests: { orderBy: { number: 'asc' } }, claim: true } });
   for (const run of runs) {

@@ -1,4 +1,4 @@
-// A worker that is gone without warning: at every point of a run, and between two steps with another worker beside it.
+// A worker is killed at every crash point of a run, and between two steps while another worker runs.
 
 import { randomBytes } from 'node:crypto';
 import { countParked, decideAfterwards, decideToStand, letHold } from '../support/crash-holds';
@@ -11,14 +11,14 @@ import { endWorkers, forkCrashWorker, forkWorker, workerEnv, type WorkerProcess 
 import { createWorld, type World } from '../support/world';
 import { ON_CRASH, type Ending, type OnCrash, type StepState } from '../../workflows/contract';
 
-/** Keys of the steps that `declareEveryKind` declares, in the order in which they act. */
+/** The keys of the steps that `declareEveryKind` declares, in the order of execution. */
 const STEPS = ['reply', 'memory', 'task_update:1', 'task_send:1'] as const;
 const ACTING = ['postReply', 'writeMemory', 'updateTask', 'sendTask'] as const;
 
 interface Expected {
   readonly ending: Ending;
   readonly states: readonly StepState[];
-  /** How the ledger says that each request ended. */
+  /** The recorded outcome of each request. */
   readonly requests: readonly string[];
   /** Requests that reached the provider. */
   readonly sent: number;
@@ -42,17 +42,17 @@ function expectedAt(point: CrashPoint, onCrash: OnCrash): Expected {
   if (activity === 'closeRun') return { ending: 'refused', states: [], requests: ['refused'], sent: 1 };
   if (activity === 'callModel') {
     const unanswered = { ...ALL_DONE, requests: ['unknown', 'answered'] };
-    // Claimed, and never sent: it still counts.
+    // The request was claimed and not sent. It still counts.
     if (window === 'committed') return unanswered;
     return window === 'sent' || window === 'reply_inside' ? { ...unanswered, sent: 2 } : ALL_DONE;
   }
-  const place = ACTING.findIndex((name) => name === activity);
-  if (place < 0 || onCrash === 'resume' || window === 'acknowledged') return ALL_DONE;
+  const position = ACTING.findIndex((name) => name === activity);
+  if (position < 0 || onCrash === 'resume' || window === 'acknowledged') return ALL_DONE;
   const isDone = window === 'committed';
-  if (isDone && place === STEPS.length - 1) return ALL_DONE;
+  if (isDone && position === STEPS.length - 1) return ALL_DONE;
   const states = STEPS.map((_, index): StepState => {
-    if (index === place) return isDone ? 'done' : 'failed';
-    return index < place ? 'done' : 'not_reached';
+    if (index === position) return isDone ? 'done' : 'failed';
+    return index < position ? 'done' : 'not_reached';
   });
   return { ...ALL_DONE, ending: states.includes('done') ? 'partial' : 'failed', states };
 }
@@ -79,7 +79,7 @@ async function openWorld(): Promise<{ world: World; env: Record<string, string> 
   return { world, env: workerEnv(world, `test-${randomBytes(6).toString('hex')}`) };
 }
 
-test('a worker killed between two steps: the run goes on, on another worker, and nothing is done twice', async () => {
+test('after a kill between two steps, the run continues on another worker and no step acts twice', async () => {
   const { world, env } = await openWorld();
   const room = await openRoom(world, { name: 'between', modelUrl: model.url });
   const posted = await room.sendTask('between two steps');
@@ -101,7 +101,7 @@ test('a worker killed between two steps: the run goes on, on another worker, and
   await second.kill();
 });
 
-test('what a killed worker left is not redone; the next message starts a fresh run that sees it', async () => {
+test('unfinished steps of a killed worker are not repeated; the run of the next message sees what was done', async () => {
   const { world, env } = await openWorld();
   const room = await openRoom(world, { name: 'left', modelUrl: model.url });
   const sent = await room.sendTask('the task that stays open');
@@ -111,7 +111,7 @@ test('what a killed worker left is not redone; the next message starts a fresh r
   const first = forkCrashWorker(env, { points: ['writeMemory:inside'], action: 'kill', after: 1 });
   const before = await closedRun(world.db, sent.messageId, room.agent.id);
   model.script(answer.reply({ reply: 'Two.', memory: { ...lines, content: 'second line' } }));
-  const dying = await room.post(`@${room.agent.slug} go on`);
+  const dying = await room.post(`@${room.agent.slug} continue`);
   await first.ended;
   expect(first.child.signalCode).toBe('SIGKILL');
 
@@ -137,7 +137,7 @@ test('what a killed worker left is not redone; the next message starts a fresh r
   expect(task).toMatchObject({ state: 'in_progress', result: null });
 });
 
-describe('a worker is killed with a run at every crash point, and another one is started', () => {
+describe('a worker is killed with a run at every crash point, and another worker starts', () => {
   let world: World;
   let survivor: WorkerProcess;
   const rooms = new Map<Case, { room: TestRoom; messageId: string }>();
@@ -148,7 +148,7 @@ describe('a worker is killed with a run at every crash point, and another one is
     ({ world } = opened);
     const env = {
       ...opened.env,
-      // Nothing is given up until every run has reached its point, however long that takes on a busy machine.
+      // Long limits, so that no attempt is given up before every run has reached its point on a busy machine.
       CRASH_TRANSACTION_SECONDS: '600',
       RUN_TIME_LIMIT_SECONDS: '600',
       RUN_STEP_TIMEOUT_SECONDS: '10',
@@ -159,7 +159,7 @@ describe('a worker is killed with a run at every crash point, and another one is
     model.respond((request) => {
       const shown = request.textOf('user');
       for (const [text, scripted] of answers) if (shown.includes(text)) return scripted;
-      throw new Error('a request of no case');
+      throw new Error('the request belongs to no case');
     });
     for (const each of CASES) {
       const name = String(CASES.indexOf(each));
@@ -178,9 +178,9 @@ describe('a worker is killed with a run at every crash point, and another one is
     await victim.ready;
     const cases = [...rooms].map(([{ point }, { room }]) => ({ point, agentId: room.agent.id }));
     await decideToStand(world, cases);
-    const standing = CASES.length - countParked(CASES);
-    await until('every run to reach its point', async () => victim.stops.length === standing);
-    // The activities' own pool: the loops' transactions come and go.
+    const stopped = CASES.length - countParked(CASES);
+    await until('every run to reach its point', async () => victim.stops.length === stopped);
+    // Counts the pool of the activities only: the loops also open short transactions.
     const open = await world.db.$queryRaw`
       SELECT count(*)::int AS count FROM pg_stat_activity
       WHERE datname = current_database() AND state = 'idle in transaction'
@@ -193,7 +193,7 @@ describe('a worker is killed with a run at every crash point, and another one is
   });
 
   test.each(CASES)(
-    '$point, on_crash $onCrash: $expected.ending, and the ledger says what is in the room',
+    '$point, on_crash $onCrash: the run ends as $expected.ending, and the ledger equals the room',
     async (each) => {
       const { room, messageId } = rooms.get(each) as { room: TestRoom; messageId: string };
       const run = await closedRun(world.db, messageId, room.agent.id);
@@ -209,7 +209,7 @@ describe('a worker is killed with a run at every crash point, and another one is
     },
   );
 
-  test('when all have ended, no transaction is open and no lock is held', async () => {
+  test('after all runs have ended, no transaction is open and no lock is held', async () => {
     expect(await world.db.run.count({ where: { state: 'closed' } })).toBe(CASES.length);
     await waitForNothingHeld(world.db);
     await survivor.kill();

@@ -1,4 +1,4 @@
-// The API as a process: what it says when it starts, and how it stops.
+// The API as a process: its messages at the start, and how it stops.
 
 import { spawn, type ChildProcess } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
@@ -15,7 +15,7 @@ import { freePorts } from '../support/free-ports';
 
 const ROOT = join(__dirname, '..', '..');
 
-/** Built: Node can't read TypeScript, and the child is outside of jest. */
+/** The compiled program: the child runs outside of jest and can't load TypeScript. */
 const RUN_MAIN = `require(${JSON.stringify(join(ROOT, 'dist', 'api', 'main.js'))});`;
 
 interface Ready {
@@ -32,13 +32,13 @@ interface Running extends Launched {
 const children = new Set<ChildProcess>();
 let database: TestDatabase;
 
-/** How a stop ends that a client's endless body holds up. It takes as long as a stop may, so it goes on beside the tests. */
+/** The exit code of a stop during an endless request body. It takes as long as a stop may, so it runs beside the tests. */
 let stoppedUnderEndlessBody: Promise<number | null>;
 
 beforeAll(async () => {
   database = await createTestDatabase({ migrated: true });
   stoppedUnderEndlessBody = stopUnderEndlessBody();
-  // Whoever looks at it is told.
+  // The test that awaits it reports the error.
   stoppedUnderEndlessBody.catch(() => undefined);
 });
 afterAll(async () => {
@@ -64,7 +64,7 @@ function launch(env: Record<string, string>, forked = true): Launched {
   let [out, err] = ['', ''];
   stdout.on('data', (chunk: Buffer) => (out += chunk.toString()));
   stderr.on('data', (chunk: Buffer) => (err += chunk.toString()));
-  // Not the child's own 'close', which never comes once its channel was disconnected from here.
+  // The 'close' event of the child itself is never sent after its IPC channel was disconnected here.
   const exited = Promise.all([once(child, 'exit'), once(stdout, 'close'), once(stderr, 'close')]).then(([[code]]) => {
     children.delete(child);
     return code as number | null;
@@ -82,7 +82,7 @@ async function start(env: Record<string, string> = {}): Promise<Running> {
   return { ...launched, ready, url: `http://127.0.0.1:${ready.port}` };
 }
 
-test('the first start makes the operator’s key and hands it to its supervisor once, not to a log', async () => {
+test('the first start creates the operator’s key and sends it to its supervisor once, not to a log', async () => {
   const first = await start();
   const { operatorKey = '' } = first.ready;
   expect(operatorKey).toMatch(/^dr_operator_/);
@@ -90,7 +90,7 @@ test('the first start makes the operator’s key and hands it to its supervisor 
   await expectStatus(200, createClient(first.url).get('/readyz'));
   first.child.kill('SIGTERM');
   expect(await first.exited).toBe(0);
-  // Whoever forked it shows the key; shown twice, it would be in somebody's log.
+  // The parent process shows the key. If the API printed it too, it could reach a log.
   expect(first.stdout() + first.stderr()).not.toContain(operatorKey);
 
   const second = await start();
@@ -105,13 +105,13 @@ test('the first start makes the operator’s key and hands it to its supervisor 
   expect(third.ready.operatorKey).toBeUndefined();
   await expectStatus(200, createClient(third.url, configured).get('/v1/companies'));
   await expectStatus(401, createClient(third.url, operatorKey).get('/v1/companies'));
-  // A supervisor that goes away takes the API with it.
+  // The API stops when its supervisor is gone.
   third.child.disconnect();
   expect(await third.exited).toBe(0);
   expect(third.stdout() + third.stderr()).not.toContain(configured);
 });
 
-test('by itself it shows the operator’s key on stdout, once', async () => {
+test('without a supervisor the API prints the operator’s key to stdout once', async () => {
   const fresh = await createTestDatabase({ migrated: true });
   for (const shown of [1, 0]) {
     const alone = launch({ DATABASE_URL: fresh.url, MASTER_KEYS }, false);
@@ -124,7 +124,7 @@ test('by itself it shows the operator’s key on stdout, once', async () => {
   await fresh.drop();
 });
 
-test('a stop lets a request under way finish, and takes no other', async () => {
+test('a stop lets an open request finish and accepts no new one', async () => {
   const patient = { DATABASE_LOCK_TIMEOUT_MS: '60000', DATABASE_STATEMENT_TIMEOUT_MS: '60000' };
   const running = await start({ OPERATOR_KEY: 'o'.repeat(40), DATABASE_TRANSACTION_TIMEOUT_MS: '60000', ...patient });
   const holder = new pg.Client({ connectionString: database.url });
@@ -151,7 +151,7 @@ test('a stop lets a request under way finish, and takes no other', async () => {
   expect(await running.exited).toBe(0);
 });
 
-test('a stop ends the streams that are open, and does not wait for their clients', async () => {
+test('a stop ends open streams and does not wait for their clients', async () => {
   const operatorKey = 's'.repeat(40);
   const running = await start({ OPERATOR_KEY: operatorKey });
   const made = await expectStatus(
@@ -166,7 +166,7 @@ test('a stop ends the streams that are open, and does not wait for their clients
 });
 
 async function stopUnderEndlessBody(): Promise<number | null> {
-  // Of its own: the first start in the other is a test's.
+  // Its own database: the first start in the shared one belongs to a test.
   const own = await createTestDatabase({ migrated: true });
   const running = await start({ DATABASE_URL: own.url, OPERATOR_KEY: 'o'.repeat(40) });
   const slow = request(`${running.url}/v1/companies`, {
@@ -186,7 +186,7 @@ async function stopUnderEndlessBody(): Promise<number | null> {
   return code;
 }
 
-test('a client that sends its body for ever does not hold up a stop for ever', async () => {
+test('an endless request body does not prevent a stop', async () => {
   expect(await stoppedUnderEndlessBody).toBe(0);
 });
 
@@ -194,21 +194,21 @@ test.each([
   ['DATABASE_URL', { DATABASE_URL: '' }],
   ['MASTER_KEYS', { MASTER_KEYS: 'k1:c2VjcmV0LWNhbmFyeQ==' }],
   ['OPERATOR_KEY', { OPERATOR_KEY: 'secret-canary' }],
-])('a wrong %s is named, not shown', async (name, env) => {
+])('the error for a wrong %s names the variable without its value', async (name, env) => {
   const launched = launch({ DATABASE_URL: database.url, MASTER_KEYS, ...env });
   expect(await launched.exited).toBe(1);
   expect(launched.stderr()).toContain(`${name}: expected`);
   expect(launched.stderr()).not.toMatch(/secret-canary|c2VjcmV0|\n\s+at /);
 });
 
-test('a database that is not there is said in one line', async () => {
+test('an unreachable database is reported in one line', async () => {
   const launched = launch({ DATABASE_URL: 'postgresql://user:secret-canary@127.0.0.1:1/db', MASTER_KEYS });
   expect(await launched.exited).toBe(1);
   expect(launched.stderr()).toContain('127.0.0.1:1/db can not be reached');
   expect(launched.stderr()).not.toMatch(/secret-canary|\n\s+at /);
 });
 
-test('a port that is taken is an error', async () => {
+test('a port in use is an error', async () => {
   const running = await start();
   const second = launch({ DATABASE_URL: database.url, MASTER_KEYS, API_PORT: String(running.ready.port) });
   expect(await second.exited).toBe(1);
@@ -218,7 +218,7 @@ test('a port that is taken is an error', async () => {
 });
 
 describe('metrics', () => {
-  test('are served on a port of their own, by the template of a route, and nowhere else', async () => {
+  test('are served only on their own port, labelled with the route template', async () => {
     const [port] = await freePorts(1);
     const api = await start({ API_METRICS_PORT: String(port), OPERATOR_KEY: 'o'.repeat(40) });
     const client = createClient(api.url, 'o'.repeat(40));
@@ -236,7 +236,7 @@ describe('metrics', () => {
     expect(await api.exited).toBe(0);
   });
 
-  test('are served nowhere when no port is named', async () => {
+  test('are not served if no port is configured', async () => {
     const api = await start({ OPERATOR_KEY: 'o'.repeat(40) });
     await expectStatus(404, createClient(api.url, 'o'.repeat(40)).get('/metrics'));
     api.child.kill('SIGTERM');

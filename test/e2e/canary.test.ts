@@ -1,5 +1,5 @@
-// A model key is planted, every failure path of the model call is run through real processes, and everything that they leave
-// behind is searched for it: histories, logs, answers, room events, health, and the whole database.
+// Model keys are stored, and real processes run every failure path of the model call. Then histories, logs, answers, room
+// events, health answers and the whole database are searched for the keys.
 
 import { randomBytes } from 'node:crypto';
 import { Client, Connection } from '@temporalio/client';
@@ -15,7 +15,7 @@ import { startScriptedModel, type ScriptedModel } from '../support/scripted-mode
 const random = (): string => randomBytes(15).toString('base64url');
 const PLAIN = `sk-canary-${random()}`;
 const SPECIAL = `sk-can"ary\\/+%20&=<${random()}>'${random()}`;
-/** Typed wrongly at the door, and never stored. */
+/** Sent in invalid requests and never stored. */
 const MISTYPED = `sk-mistyped-${random()}`;
 const SECRETS = [PLAIN, SPECIAL, MISTYPED];
 
@@ -32,7 +32,7 @@ let admin: ApiClient;
 let guest: ApiClient;
 let room: string;
 const taskQueue = `test-${randomBytes(6).toString('hex')}`;
-/** Everything that the API answered, headers and all. */
+/** Every answer of the API, with its headers. */
 const answers: unknown[] = [];
 const processes: Record<string, LoggedProcess> = {};
 const health: Record<string, string> = {};
@@ -99,7 +99,7 @@ async function startWorker(
     RECONCILE_SECONDS: '1',
   }));
   const { port } = await worker.ready;
-  // One that is to die may do so at once, by a run that the last one left.
+  // A worker with a crash point may die at once, in a run that the previous worker left.
   if ('CRASH_POINT' in crash) return worker;
   for (const path of ['/readyz', '/healthz', '/metrics']) {
     health[`${name} ${path}`] = await (await fetch(`http://127.0.0.1:${port}${path}`)).text();
@@ -107,7 +107,7 @@ async function startWorker(
   return worker;
 }
 
-/** A client whose every answer is kept. */
+/** A client that records every answer. */
 function recorded(url: string, token: string): ApiClient {
   const plain = createClient(url, token);
   return Object.fromEntries(
@@ -130,7 +130,7 @@ interface TestedAgent {
 
 let agents = 0;
 
-/** An agent on the roster, with a key of its own at the scripted model, that asks for this model. */
+/** Adds an agent to the roster, with its own key for the scripted model. The path is the name of its model. */
 async function addAgent(path: string, secret: string, where: object): Promise<TestedAgent> {
   agents += 1;
   const slug = `agent-${agents}`;
@@ -143,14 +143,14 @@ async function addAgent(path: string, secret: string, where: object): Promise<Te
   return { path, slug, key: key.id };
 }
 
-/** Wakes agents, each by a message of its own. */
+/** Wakes each agent with its own message. */
 async function wake(slugs: readonly string[]): Promise<void> {
   for (const slug of slugs) {
     await expectStatus(201, admin.post(`${room}/events`, { type: 'message', text: `@${slug} hello` }));
   }
 }
 
-/** What is still to be done, as a failure should name it. */
+/** The wakes, runs and key tests that have not ended, as text for a failure message. */
 async function openWork(): Promise<string[]> {
   const { rows } = await withDatabase((db) =>
     db.query<{ open: string }>(
@@ -167,9 +167,9 @@ async function openWork(): Promise<string[]> {
   return rows.map(({ open }) => open);
 }
 
-async function allOver(): Promise<void> {
+async function waitForAllWork(): Promise<void> {
   let open: string[] = [];
-  await until('all work to be over', async () => (open = await openWork()).length === 0).catch((error: Error) => {
+  await until('all work to end', async () => (open = await openWork()).length === 0).catch((error: Error) => {
     throw new Error(`${error.message}; open: ${open.join('; ')}`);
   });
 }
@@ -191,7 +191,7 @@ async function claimedWorkflows(): Promise<string[]> {
   return rows.map(({ id }) => id);
 }
 
-/** Everything that Temporal keeps of these: events, failures, memos, search attributes, what is pending. */
+/** All data of these workflows in Temporal: events, failures, memos, search attributes and pending activities. */
 async function readTemporal(workflowIds: readonly string[]): Promise<Record<string, unknown>> {
   const read: Record<string, unknown> = {};
   for (const id of workflowIds) {
@@ -202,7 +202,7 @@ async function readTemporal(workflowIds: readonly string[]): Promise<Record<stri
   return read;
 }
 
-/** Reads everything that a company can read; the answers are kept as all others are. */
+/** Reads everything that a company can read, so that the answers are recorded. */
 async function readEverything(by: ApiClient): Promise<void> {
   const follow = async (path: string): Promise<Json[]> => {
     const rows: Json[] = [];
@@ -225,7 +225,7 @@ async function readEverything(by: ApiClient): Promise<void> {
 }
 
 describe('the search finds a key', () => {
-  const forms = (found: readonly string[]) => new Set(found.map((place) => place.split(':')[0]));
+  const forms = (found: readonly string[]) => new Set(found.map((match) => match.split(':')[0]));
 
   test.each(['text', 'json', 'jsonb', 'bytea', 'text[]'])('in a column of type %s', async (type) => {
     const value = { text: SPECIAL, json: JSON.stringify(SPECIAL), jsonb: `{"a":[${JSON.stringify(SPECIAL)}]}` }[type];
@@ -240,9 +240,9 @@ describe('the search finds a key', () => {
     expect(forms(found)).toEqual(new Set(['table public.planted']));
   });
 
-  test('in the input, the memo and the end of a workflow', async () => {
+  test('in the input, the memo and the termination reason of a workflow', async () => {
     const start = (workflowId: string, options: object) =>
-      client.workflow.start('planted', { taskQueue: `${taskQueue}-nobody`, workflowId, ...options });
+      client.workflow.start('planted', { taskQueue: `${taskQueue}-no-worker`, workflowId, ...options });
     const input = await start(`${taskQueue}-input`, { args: [{ key: SPECIAL }] });
     const memo = await start(`${taskQueue}-memo`, { memo: { note: SPECIAL } });
     const end = await start(`${taskQueue}-end`, {});
@@ -253,7 +253,7 @@ describe('the search finds a key', () => {
     expect([...found]).toContain(`description ${memo.workflowId}`);
   });
 
-  test('in what a process writes', async () => {
+  test('in the output of a process', async () => {
     const broken = startLogged('api/main.js', {});
     await broken.ended;
     expect(findSecrets({ log: broken.written() }, ['configuration is not usable'])).not.toEqual([]);
@@ -261,7 +261,7 @@ describe('the search finds a key', () => {
 
   test('in an answer and its headers', async () => {
     const before = answers.length;
-    // An id that a client gives its request is repeated, and logged.
+    // The answer and the log contain the request id of the client.
     const planted = `req-${random()}`;
     await admin.send('GET', '/v1/keys', { headers: { 'x-request-id': planted } });
     expect(findSecrets({ answers: answers.slice(before) }, [planted])).toContain('answers: secret 1, plain');
@@ -277,7 +277,7 @@ test('every failure path leaves no trace of the key', async () => {
       CREATE TRIGGER refuse_recording BEFORE UPDATE ON model_requests FOR EACH ROW WHEN (NEW.http_status = 418)
         EXECUTE FUNCTION refuse_recording()`),
   );
-  // 1. Runs and key tests, at the operator's address and at the owner's own.
+  // 1. Runs and key tests, at the operator's address and at the key owner's address.
   let worker = await startWorker('worker', OLD);
   const added: TestedAgent[] = [];
   for (const path of Object.keys(CANARY_PATHS)) {
@@ -286,18 +286,18 @@ test('every failure path leaves no trace of the key', async () => {
   }
   added.push(await addAgent('ok', PLAIN, { base_url: `https://${randomBytes(8).toString('hex')}.invalid/v1` }));
   await wake(added.map(({ slug }) => slug));
-  await allOver();
+  await waitForAllWork();
   for (const { key, path } of added) {
-    // Half a minute of silence has no more to say than a run's.
+    // The key test of this path would take half a minute and shows nothing that its run does not show.
     if (path !== 'headers-only') await expectStatus(202, admin.post(`/v1/model-keys/${key}/test`));
   }
-  await allOver();
-  // Wakes that are suppressed, their keys refused.
+  await waitForAllWork();
+  // Wakes that are suppressed because their keys were refused.
   await wake(added.slice(0, 2).map(({ slug }) => slug));
-  await allOver();
+  await waitForAllWork();
   await worker.stop();
 
-  // 2. Workers that die with the key in their hands, and one that finds what they left.
+  // 2. Workers that die while they use the key, and one that continues their runs.
   const dying = await addAgent('malformed-400', SPECIAL, { provider: 'scripted' });
   for (const point of ['callModel:sent', 'callModel:reply_inside']) {
     worker = await startWorker(`worker that dies at ${point}`, OLD, { CRASH_POINT: point });
@@ -305,18 +305,18 @@ test('every failure path leaves no trace of the key', async () => {
     expect(await worker.ended).toBe('SIGKILL');
   }
   worker = await startWorker('worker after them', OLD);
-  await allOver();
+  await waitForAllWork();
   await worker.stop();
 
   // 3. A worker without the master key.
   worker = await startWorker('worker without the key', STRANGER);
   await wake([dying.slug]);
   await expectStatus(202, admin.post(`/v1/model-keys/${dying.key}/test`));
-  await allOver();
+  await waitForAllWork();
   await worker.stop();
   expect((await admin.get(`/v1/model-keys/${dying.key}`)).body.test.code).toBe('cannot_open');
 
-  // 4. Rotation: without the old key, and with it.
+  // 4. Key rotation without the old master key, and with it.
   const rotate = (name: string, keys: string): Promise<number | string> =>
     (processes[name] = startLogged('worker/cli/main.js', { DATABASE_URL: database.url, MASTER_KEYS: keys }, [
       'rotate-keys',
@@ -324,7 +324,7 @@ test('every failure path leaves no trace of the key', async () => {
   expect(await rotate('rotation without the old key', `${NEW},${STRANGER}`)).toBe(1);
   expect(await rotate('rotation', `${NEW},${OLD}`)).toBe(0);
 
-  // 5. What is typed at the door, and where it does not belong.
+  // 5. Keys in invalid requests and in wrong parts of a request.
   for (const body of [
     { name: 'x', key: `${MISTYPED} ${MISTYPED}`, provider: 'scripted' },
     { name: 'x', key: MISTYPED, provider: MISTYPED },
@@ -346,18 +346,18 @@ test('every failure path leaves no trace of the key', async () => {
   expect((await admin.send('GET', '/v1/keys', { headers: { authorization: `Bearer ${MISTYPED}` } })).status).toBe(401);
   expect((await admin.send('GET', '/v1/keys', { headers: { 'x-request-id': `${MISTYPED} x` } })).status).toBe(200);
 
-  // Every path was walked, with both keys.
+  // Every path was taken with both keys.
   for (const path of Object.keys(CANARY_PATHS)) {
     const sent = model.requests.filter(({ body }) => (body as Json).model === path);
     const keys = new Set(sent.map(({ headers: { authorization } }) => authorization));
     expect([path, keys]).toEqual([path, new Set([`Bearer ${PLAIN}`, `Bearer ${SPECIAL}`])]);
   }
 
-  // 6. The key is still the key, to whoever has only the new master key.
+  // 6. A worker that has only the new master key can still open the key.
   model.respond(() => 'Hello.');
   worker = await startWorker('worker after the rotation', NEW);
   await wake([dying.slug]);
-  await allOver();
+  await waitForAllWork();
   await worker.stop();
   expect(model.requests.at(-1)?.headers.authorization).toBe(`Bearer ${SPECIAL}`);
   expect((await admin.get('/v1/runs?order=desc&limit=1')).body.data[0].ending).toBe('replied');
@@ -369,7 +369,7 @@ test('every failure path leaves no trace of the key', async () => {
     health[`api ${path}`] = await (await fetch(`http://127.0.0.1:${port}${path}`)).text();
   }
   await api.stop();
-  const places: Record<string, unknown> = {
+  const sources: Record<string, unknown> = {
     answers,
     ...health,
     ...(await readTemporal(await claimedWorkflows())),
@@ -377,12 +377,12 @@ test('every failure path leaves no trace of the key', async () => {
     ...Object.fromEntries(Object.entries(processes).map(([name, { written }]) => [`log of ${name}`, written()])),
   };
 
-  // The search had something to look at: every path was walked with both keys, and every place has its contents.
-  expect(Object.keys(places).filter((place) => place.startsWith('history ')).length).toBeGreaterThan(40);
+  // Proves that the search has enough data: each kind of source has its contents.
+  expect(Object.keys(sources).filter((name) => name.startsWith('history ')).length).toBeGreaterThan(40);
   expect(processes['worker']?.written()).toContain('activity failed');
   expect(processes['worker without the key']?.written()).toMatch(/could not be opened/);
   expect(api.written().split('\n').length).toBeGreaterThan(100);
   expect(answers.length).toBeGreaterThan(500);
-  expect(findSecrets(places, ['Be brief.', 'not configured'])).not.toEqual([]);
-  expect(findSecrets(places, SECRETS)).toEqual([]);
+  expect(findSecrets(sources, ['Be brief.', 'not configured'])).not.toEqual([]);
+  expect(findSecrets(sources, SECRETS)).toEqual([]);
 });

@@ -1,16 +1,16 @@
-// Seen elsewhere: claims, pools, clocks and rows that others lost. What each case comes to here, and where it is shown.
+// Failures that other systems had with claims, connection pools, clocks and rows in Postgres, and the tests that cover them.
 //
-//   a unique error of another kind read as "claimed"   claim.test: another unique constraint is an error
-//   an upsert used as a lock                           claim.test: fifty at once over five connections, twenty times
-//   write conflicts in unfamiliar clothes              here; deadlocks: fence.test and interleavings.test
-//   a pool that never recovers                         here, and database-client.test for the pool alone
-//   a connection held during a slow call               here
-//   a listener that dies in silence                    dispatch.test
-//   an application clock that is off                   here
-//   a reader's cursor that skips a late commit         dispatch.test: read and dispatched late, never skipped
-//   a row deleted under a running agent                here
-//   a run that stays "running" after a crash           crash/worker-killed
-//   counters beyond what JSON holds                    api-ledger.test
+//   another unique violation is read as "claimed"      claim.test: another unique constraint is an error
+//   an upsert is used as a lock                        claim.test: fifty at once over five connections, twenty times
+//   a write conflict is reported as another error      here; deadlocks: fence.test and interleavings.test
+//   a pool never recovers                              here, and database-client.test for the pool alone
+//   a connection is held during a slow call            here
+//   a listener loses its connection unnoticed          dispatch.test
+//   the clock of the application is wrong              here
+//   a reader's cursor skips a late commit              dispatch.test: late commits are read and dispatched
+//   a row is deleted during a run                      here
+//   a run stays "running" after a crash                crash/worker-killed
+//   a counter exceeds the integers of JSON             api-ledger.test
 
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -37,7 +37,7 @@ import { endWorkers, forkWorker, workerEnv } from '../support/worker-processes';
 import { createWorld, type World } from '../support/world';
 
 let model: ScriptedModel;
-/** Closed in reverse, also after a test that failed. */
+/** Closed in reverse order after each test, also after a failed test. */
 const opened: (() => Promise<unknown>)[] = [];
 
 beforeAll(async () => {
@@ -58,7 +58,7 @@ async function openWorld(options: { poolSize?: number } = {}): Promise<World> {
   return world;
 }
 
-test('twenty verdicts and twenty responses at once: each a success or a conflict, and one verdict', async () => {
+test('of twenty verdicts and twenty responses at once, each succeeds or is a conflict, and one verdict is stored', async () => {
   const api = await startTestApi();
   opened.push(() => api.close());
   const { larkspur, tamarack, path } = await setUpRoom(api);
@@ -67,7 +67,7 @@ test('twenty verdicts and twenty responses at once: each a success or a conflict
   const respond = (n: number) =>
     tamarack.agent.post(`${path}/events`, { type: 'task_response', task: id, state: 'done', result: `result ${n}` });
   await expectStatus(201, respond(0));
-  const judge = (n: number) =>
+  const sendVerdict = (n: number) =>
     larkspur.member.post(`${path}/events`, {
       type: 'task_verdict',
       task: id,
@@ -75,7 +75,7 @@ test('twenty verdicts and twenty responses at once: each a success or a conflict
     });
   const numbers = Array.from({ length: 20 }, (_, n) => n);
   const responses = numbers.map((n) => respond(n));
-  const verdicts = await Promise.all(numbers.map((n) => judge(n)));
+  const verdicts = await Promise.all(numbers.map((n) => sendVerdict(n)));
   const statuses = (await Promise.all(responses)).map(({ status }) => status);
   expect(new Set([...statuses, 201, 409])).toEqual(new Set([201, 409]));
   expect(verdicts.map(({ status }) => status).sort()).toEqual([201, ...Array(19).fill(409)]);
@@ -87,11 +87,11 @@ test('twenty verdicts and twenty responses at once: each a success or a conflict
   expect(written).toBe(1 + statuses.filter((status) => status === 201).length);
 });
 
-describe('a Postgres that goes away under twenty requests and a pool of two', () => {
+describe('a restart of Postgres under twenty callers and a pool of two', () => {
   const dir = mkdtemp(join(tmpdir(), 'durable-room-cases-'));
   afterAll(async () => rm(await dir, { recursive: true, force: true }));
 
-  test('503 meanwhile, service as before when it is back, and what was accepted is carried out', async () => {
+  test('requests get 503 until Postgres is back, then succeed, and accepted messages are processed', async () => {
     const start = async (port?: number): Promise<EmbeddedPostgres> =>
       startEmbeddedPostgres({ dir: await dir, port, durability: 'test', log: () => undefined });
     let server = await start();
@@ -122,28 +122,31 @@ describe('a Postgres that goes away under twenty requests and a pool of two', ()
     if (claim.kind !== 'granted') throw new Error(`the claim was not granted: ${claim.kind}`);
     const second = await expectStatus(201, post('@scribe two'));
 
-    // Twenty callers that never stop asking, while the server stops and until it is back.
-    let asking = true;
+    // Twenty callers send requests without a pause, until the server has stopped and is back.
+    let isCalling = true;
     const statuses: number[] = [];
     const callers = Array.from({ length: 20 }, async () => {
-      while (asking) statuses.push((await larkspur.member.get('/v1/rooms')).status);
+      while (isCalling) statuses.push((await larkspur.member.get('/v1/rooms')).status);
     });
-    await until('an answer', async () => statuses.includes(200));
+    await until('a successful answer', async () => statuses.includes(200));
     await server.stop();
-    await until('the callers to be told', async () => statuses.filter((status) => status === 503).length >= 40);
+    await until('forty answers with 503', async () => statuses.filter((status) => status === 503).length >= 40);
     expect((await post('@scribe not now')).status).toBe(503);
     await expect(closeRun(db, execution, claim.runId, { kind: 'ended' })).rejects.toBeInstanceOf(Transient);
     server = await start(server.port);
     const before = statuses.length;
-    await until('service as before', async () => statuses.slice(before).filter((each) => each === 200).length >= 40);
-    asking = false;
+    await until(
+      'forty successful answers',
+      async () => statuses.slice(before).filter((each) => each === 200).length >= 40,
+    );
+    isCalling = false;
     await Promise.all(callers);
     expect(statuses.filter((status) => status !== 200 && status !== 503)).toEqual([]);
-    // From here on nobody is refused: no dead connection is left in the pool.
+    // No request is refused any more: the pool has no dead connection.
     const after = await Promise.all(Array.from({ length: 20 }, () => larkspur.member.get('/v1/rooms')));
     expect(after.map(({ status }) => status)).toEqual(Array(20).fill(200));
 
-    // What was accepted before is still due; what was claimed ends.
+    // The wake of the accepted message is still due, and the claimed run can end.
     expect((await deliverWakes(db, 10)).map((wake) => wake.messageId)).toContain(second.id);
     const due = { agentId: larkspur.agentId, messageId: second.id };
     const granted = await claimMessage(db, newExecution(due.agentId, due.messageId), due, LIMITS);
@@ -153,11 +156,11 @@ describe('a Postgres that goes away under twenty requests and a pool of two', ()
   });
 });
 
-test('ten runs wait for a slow model over a pool of two: none holds a transaction, and all of them reply', async () => {
+test('ten runs that wait for a slow model with a pool of two hold no transaction, and all reply', async () => {
   const world = await openWorld({ poolSize: 2 });
-  let letGo = (): void => {};
-  const gone = new Promise<void>((resolve) => (letGo = resolve));
-  model.respond(() => answer.with(answer.reply('At last.'), { until: gone }));
+  let release = (): void => {};
+  const released = new Promise<void>((resolve) => (release = resolve));
+  model.respond(() => answer.with(answer.reply('At last.'), { until: released }));
   const worker = await startTestWorker(world, { timeouts: { limitMs: 120_000, modelMs: 90_000, heartbeatMs: 15_000 } });
   opened.push(() => worker.stop());
   const rooms = await Promise.all(
@@ -177,9 +180,9 @@ test('ten runs wait for a slow model over a pool of two: none holds a transactio
     );
     return rows[0]?.n ?? -1;
   };
-  // The dispatcher's own passes are short transactions, which a look may meet. A model call's would never end.
+  // A query may find a short transaction of the dispatcher. A transaction around the model call would stay open.
   await until('no transaction to be open', async () => (await inTransaction()) === 0);
-  letGo();
+  release();
   for (const messageId of messageIds) {
     expect(await closedRun(world.db, messageId)).toMatchObject({ ending: 'replied' });
   }
@@ -187,11 +190,11 @@ test('ten runs wait for a slow model over a pool of two: none holds a transactio
   await waitForNothingHeld(world.db);
 });
 
-describe('a worker whose clock is off', () => {
+describe('a worker with a wrong clock', () => {
   test.each([
     ['ten minutes ahead', 600_000],
     ['ten minutes behind', -600_000],
-  ])('%s: claims, replies and writes down the times of Postgres', async (_, offMs) => {
+  ])('%s: it claims, replies and records the times of Postgres', async (_, offMs) => {
     const world = await openWorld();
     const dir = await mkdtemp(join(tmpdir(), 'durable-room-clock-'));
     opened.push(() => rm(dir, { recursive: true, force: true }));
@@ -222,7 +225,7 @@ describe('a worker whose clock is off', () => {
   });
 });
 
-describe('while the model answers', () => {
+describe('a change during the model call', () => {
   let world: World;
   let worker: TestWorker;
   let rooms = 0;
@@ -237,13 +240,13 @@ describe('while the model answers', () => {
     await world.close();
   });
 
-  const gone = [
-    ['the agent is taken off the roster', 'not_a_member', takeOffRoster],
+  const CHANGES = [
+    ['the agent is removed from the roster', 'not_a_member', removeFromRoster],
     ['its company leaves the room', 'not_a_member', leaveRoom],
     ['the room is closed', 'room_closed', closeRoom],
   ] as const;
 
-  test.each(gone)('%s: no reply, and the ledger says why', async (_, code, change) => {
+  test.each(CHANGES)('%s: no reply is posted, and the ledger records the reason', async (_, code, change) => {
     const { room, messageId, answerNow } = await waitingRun();
     await change(world.db, room);
     answerNow();
@@ -258,7 +261,7 @@ describe('while the model answers', () => {
     await expectLedgerEqualsRoom(world.db, run.id);
   });
 
-  test.each(gone)('%s, and the model asks for another try: cancelled, and not asked again', async (_, why, change) => {
+  test.each(CHANGES)('%s, the model fails: the run is cancelled without a second request', async (_, why, change) => {
     const { room, messageId, answerNow } = await waitingRun(answer.error(503, null, { 'retry-after-ms': '1' }));
     await change(world.db, room);
     answerNow();
@@ -268,7 +271,7 @@ describe('while the model answers', () => {
     await expectLedgerEqualsRoom(world.db, run.id);
   });
 
-  test('its model key is revoked: what is paid for is posted, and a second request is not sent', async () => {
+  test('the model key is revoked: the answer of the sent request is posted, and no second request is sent', async () => {
     const posted = await waitingRun();
     await revokeKeyOf(posted.room);
     posted.answerNow();
@@ -284,7 +287,7 @@ describe('while the model answers', () => {
     await expectLedgerEqualsRoom(world.db, run.id);
   });
 
-  /** A run in a room of its own whose request has arrived; the answer comes when it is told to. */
+  /** Starts a run in its own room and waits for its model request. `answerNow` sends the answer. */
   async function waitingRun(first?: ReturnType<typeof answer.error>) {
     const memory = { category: 'fact', content: 'a line', tags: [], visibility: 'shared' } as const;
     const held = answer.hold(first ?? answer.reply({ reply: 'Done.', memory }));
@@ -301,7 +304,7 @@ describe('while the model answers', () => {
   }
 });
 
-async function takeOffRoster(db: Database, { agent }: TestRoom): Promise<void> {
+async function removeFromRoster(db: Database, { agent }: TestRoom): Promise<void> {
   await db.roomAgent.updateMany({ where: { agentId: agent.id }, data: { removedAt: new Date() } });
 }
 

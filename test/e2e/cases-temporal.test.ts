@@ -1,12 +1,13 @@
-// Seen elsewhere: what an engine's own rules, limits and absences did to others, and what they come to here.
+// Failures that other systems had because of the rules and limits of their workflow engine, and the tests that cover them.
 //
-//   saved, but the wake never started              here: Temporal away, and a start whose answer was lost
-//   a deploy breaks runs in flight                 replay/replay.test, and crash/deploy-drill
-//   a batch too large for one message              here
-//   a start says yes, and nothing runs             here, and never-twice (while it runs; after its history was deleted)
-//   signals without end, a history without bound   here
-//   a cancel that cannot reach a call              always-an-ending: a workflow cancelled during its model call
-//   a fresh namespace lacks a search attribute     here
+//   a message is saved, but its wake never starts     here: Temporal is down; the answer to a start is lost
+//   a deploy breaks open runs                         replay/replay.test and crash/deploy-drill
+//   a batch is too large for one message              here
+//   a start succeeds, but nothing runs                here and never-twice (while it runs; after its history was deleted)
+//   the number of signals and the history are not     here
+//   bounded
+//   a cancel does not reach a call                    always-an-ending: a workflow cancelled during its model call
+//   a new namespace lacks a search attribute          here
 
 import { randomUUID } from 'node:crypto';
 import { mkdtemp, rm } from 'node:fs/promises';
@@ -40,7 +41,7 @@ import { CLI_CACHE } from '../../worker/local/project-root';
 let model: ScriptedModel;
 let world: World;
 let worker: TestWorker;
-/** Closed in reverse, also after a test that failed. */
+/** Closed in reverse order after each test, also after a failed test. */
 const opened: (() => Promise<unknown>)[] = [];
 
 beforeAll(async () => {
@@ -62,7 +63,7 @@ afterAll(async () => {
   await model.stop();
 });
 
-/** The worker of production, in this process. */
+/** Starts the production worker service in this process. */
 async function startService(env: Record<string, string>): Promise<WorkerService> {
   const temporal: Temporal = await connectTemporal(env);
   opened.push(() => temporal.close());
@@ -74,26 +75,26 @@ async function startService(env: Record<string, string>): Promise<WorkerService>
   return service;
 }
 
-describe('a message whose wake cannot be started', () => {
-  test('because Temporal is away: 201, a wake that everyone sees pending, and one run once Temporal is back', async () => {
+describe('a wake whose start fails', () => {
+  test('while Temporal is down, the message is answered with 201 and its wake waits; one run follows when Temporal is back', async () => {
     const { path: cliPath } = await findTemporalCli({
       configuredPath: process.env['TEMPORAL_CLI_PATH'],
       cacheDir: CLI_CACHE,
       log: () => undefined,
     });
-    const dir = await mkdtemp(join(tmpdir(), 'durable-room-away-'));
+    const dir = await mkdtemp(join(tmpdir(), 'durable-room-down-'));
     opened.push(() => rm(dir, { recursive: true, force: true }));
     const start = (port?: number): Promise<EmbeddedTemporal> =>
       startEmbeddedTemporal({ cliPath, dir, headless: true, log: () => undefined, ...(port && { port }) });
     let server = await start();
     opened.push(() => server.stop());
-    const place = await createWorld({ modelUrl: model.url });
-    opened.push(() => place.close());
-    await startService({ ...workerEnv(place, 'away'), TEMPORAL_ADDRESS: server.address });
+    const downWorld = await createWorld({ modelUrl: model.url });
+    opened.push(() => downWorld.close());
+    await startService({ ...workerEnv(downWorld, 'down'), TEMPORAL_ADDRESS: server.address });
     const log = pino({ level: 'silent' });
     const deps = {
-      db: place.db,
-      secretBox: place.secretBox,
+      db: downWorld.db,
+      secretBox: downWorld.secretBox,
       providers: new Map(),
       allowedModelHosts: [],
       prices: new Map(),
@@ -101,31 +102,34 @@ describe('a message whose wake cannot be started', () => {
     };
     const api = await serveApi(deps);
     opened.push(() => api.close());
-    const key = { kind: 'service', name: 'a door', companyId: place.host.id } as const;
-    const { token } = await place.db.transaction((tx) => createKey(tx, key));
+    const key = { kind: 'service', name: 'a client', companyId: downWorld.host.id } as const;
+    const { token } = await downWorld.db.transaction((tx) => createKey(tx, key));
     const client = createClient(api.url, token);
 
     const port = Number(server.address.split(':').at(-1));
     await server.stop();
     const text = '@scribe is anybody there?';
-    const posted = await expectStatus(201, client.post(`/v1/rooms/${place.roomId}/events`, { type: 'message', text }));
-    expect(posted.wakes).toMatchObject([{ agent: place.scribe.id, status: 'pending', reason: null }]);
-    const wakeOf = () => place.db.wake.findFirstOrThrow({ where: { messageId: posted.id } });
-    await until('a start that fails', async () => (await wakeOf()).deliveredAt !== null);
+    const posted = await expectStatus(
+      201,
+      client.post(`/v1/rooms/${downWorld.roomId}/events`, { type: 'message', text }),
+    );
+    expect(posted.wakes).toMatchObject([{ agent: downWorld.scribe.id, status: 'pending', reason: null }]);
+    const wakeOf = () => downWorld.db.wake.findFirstOrThrow({ where: { messageId: posted.id } });
+    await until('the start to fail', async () => (await wakeOf()).deliveredAt !== null);
     const { data: waiting } = await expectStatus(200, client.get('/v1/wakes'));
     expect(waiting).toMatchObject([{ message: posted.id, state: 'delivered' }]);
-    expect(await place.db.run.count()).toBe(0);
+    expect(await downWorld.db.run.count()).toBe(0);
 
     server = await start(port);
-    const run = await closedRun(place.db, posted.id);
+    const run = await closedRun(downWorld.db, posted.id);
     expect(run).toMatchObject({ ending: 'replied', fencedCount: 0 });
     expect(model.requests).toHaveLength(1);
-    const room = await place.db.room.findUniqueOrThrow({ where: { id: place.roomId } });
+    const room = await downWorld.db.room.findUniqueOrThrow({ where: { id: downWorld.roomId } });
     expect(room.runAllowance).toBe(999);
-    await expectLedgerEqualsRoom(place.db, run.id);
+    await expectLedgerEqualsRoom(downWorld.db, run.id);
   });
 
-  test('because the answer to its start was lost: started again, and run once', async () => {
+  test('if the answer to the start is lost, the start is repeated and the wake runs once', async () => {
     let starts = 0;
     const losing = {
       workflow: {
@@ -149,7 +153,7 @@ describe('a message whose wake cannot be started', () => {
     expect(failed).toEqual([messageId]);
     await world.db
       .$executeRaw`UPDATE wakes SET due_at = clock_timestamp() - interval '1 second' WHERE message_id = ${messageId}`;
-    // If the run is quick, there is nothing left to repeat: its claim has said more than an acknowledgement.
+    // A quick run has already claimed its wake, and a claim proves the start: then this pass repeats nothing.
     await pass(worker.client);
     const run = await closedRun(world.db, messageId);
     expect(run).toMatchObject({ ending: 'replied', fencedCount: 0 });
@@ -158,7 +162,7 @@ describe('a message whose wake cannot be started', () => {
   });
 });
 
-test('a start of a wake that has ended is no second run, and counts as delivered', async () => {
+test('a repeated start of a wake that has ended is refused and creates no second run', async () => {
   const { messageId } = await world.post('@scribe hello');
   const [wake] = await deliverWakes(world.db, 10);
   if (!wake) throw new Error('no wake was delivered');
@@ -172,18 +176,18 @@ test('a start of a wake that has ended is no second run, and counts as delivered
   expect(model.requests).toHaveLength(1);
 });
 
-describe('a reply that declares more than a message can carry', () => {
+describe('a reply that declares many or long task updates', () => {
   const task = 'task_00000000000000000000000000';
   const updates = (count: number, size: number) =>
     Array.from({ length: count }, () => ({ task, state: 'done' as const, result: 'x'.repeat(size) }));
 
   test.each([
-    // Six megabytes, which is more than an answer may hold at all.
+    // Six megabytes are more than the limit of a whole answer.
     ['60 tasks of 100 kB each', updates(60, 100_000), 'busy'],
     ['60 small tasks', updates(60, 10), 'failed'],
     ['one task more than the limit', updates(DECLARED_TASKS_LIMIT + 1, 10), 'failed'],
     ['one task of 100 kB', updates(1, 100_000), 'failed'],
-  ])('%s: nothing is written, and the run has its ending', async (_, task_updates, ending) => {
+  ])('%s: nothing is written, and the run has an ending', async (_, task_updates, ending) => {
     model.respond(() => answer.with(answer.reply({ reply: 'Much.', task_updates }), {}));
     const { messageId } = await world.post('@scribe do much');
     await worker.dispatch();
@@ -194,7 +198,7 @@ describe('a reply that declares more than a message can carry', () => {
     await expectLedgerEqualsRoom(world.db, run.id);
   });
 
-  test('as many as the limit, each as long as it may be: all are taken up, and no history holds them', async () => {
+  test('the highest number of task updates, each with the longest result, is accepted, and the history does not contain them', async () => {
     model.script(answer.reply({ reply: 'Much.', task_updates: updates(DECLARED_TASKS_LIMIT, 32_000) }));
     const { messageId } = await world.post('@scribe do as much as you may');
     await worker.dispatch();
@@ -207,7 +211,7 @@ describe('a reply that declares more than a message can carry', () => {
   });
 });
 
-test('hundreds of signals to one run: it ends as if there had been none, and its history is bounded', async () => {
+test('hundreds of signals to one run do not change its ending, and its history stays bounded', async () => {
   const SIGNALS = 300;
   const held = answer.hold('in the end');
   model.script(held);
@@ -225,13 +229,13 @@ test('hundreds of signals to one run: it ends as if there had been none, and its
   console.log(`history of ${historyLength} events after ${SIGNALS} signals`);
   expect(run).toMatchObject({ ending: 'replied', fencedCount: 0 });
   expect(model.requests).toHaveLength(1);
-  // Looked at once each, they would cost seven events.
+  // One check for each signal would cost seven events for each signal.
   expect(historyLength).toBeLessThan(4 * SIGNALS);
   await expectLedgerEqualsRoom(world.db, run.id);
 });
 
-test('an execution that does not get to what it was told is not told again by every pass of every reconciler', async () => {
-  const taskQueue = `nobody-${randomUUID()}`;
+test('an orphaned execution that does not process its signal gets no second signal from later reconciler passes', async () => {
+  const taskQueue = `no-worker-${randomUUID()}`;
   const { messageId } = await world.post('@scribe hello');
   await dispatchOnce({ db: world.db, client: worker.client, taskQueue, onStartFailed: () => undefined });
   const wake = { agentId: world.scribe.id, messageId };
@@ -244,7 +248,7 @@ test('an execution that does not get to what it was told is not told again by ev
   await closeAsLost(world.db, claim.runId);
   await world.db
     .$executeRaw`UPDATE runs SET due_at = clock_timestamp() - interval '1 second' WHERE id = ${claim.runId}`;
-  const told: string[] = [];
+  const actions: string[] = [];
   const pass = () =>
     reconcileOnce({
       db: world.db,
@@ -252,22 +256,22 @@ test('an execution that does not get to what it was told is not told again by ev
       taskQueue,
       timeLimitMs: 30_000,
       times: { ...RECONCILER_TIMES, orphanGraceSeconds: 0 },
-      onAction: (action) => void told.push(action),
+      onAction: (action) => void actions.push(action),
     });
-  // Until it is listed: visibility comes a moment after the start.
-  await until('it to be told', async () => (await pass()) && told.length > 0);
+  // Temporal lists an execution a moment after its start.
+  await until('the signal', async () => (await pass()) && actions.length > 0);
   await Promise.all([pass(), pass(), pass()]);
   await pass();
-  expect(told).toEqual(['orphaned execution is signalled']);
+  expect(actions).toEqual(['orphaned execution is signalled']);
   const { events } = await handle.fetchHistory();
   expect((events ?? []).filter((event) => event.workflowExecutionSignaledEventAttributes)).toHaveLength(1);
 });
 
-test('a namespace without our search attributes: the worker refuses to start and says what to do, and starts once it is done', async () => {
+test('a worker does not start in a namespace without the search attributes; its error names the command that creates them', async () => {
   const namespace = `fresh-${randomUUID()}`;
   const { connection } = worker.client;
   const env = { ...workerEnv(world, 'fresh'), TEMPORAL_ADDRESS: temporalAddress(), TEMPORAL_NAMESPACE: namespace };
-  // Not there at all: the server's own reason.
+  // The namespace does not exist: the error is the server's.
   await expect(startService(env)).rejects.toThrow(/not found/i);
 
   const retention = { seconds: 86_400 as never };
@@ -280,7 +284,7 @@ test('a namespace without our search attributes: the worker refuses to start and
   expect(refusal.message).toContain(`lacks the search attributes ${SEARCH_ATTRIBUTES.join(', ')}`);
   expect(refusal.message).toContain(`temporal operator search-attribute create --namespace ${namespace} ${flags}`);
 
-  // One that is there is not asked for again.
+  // The error does not name an attribute that exists.
   const add = (names: readonly string[]) =>
     connection.operatorService.addSearchAttributes({
       namespace,

@@ -61,13 +61,13 @@ interface Violation {
   readonly nodes: readonly { readonly html: string; readonly failureSummary?: string }[];
 }
 
-async function violations(page: Page): Promise<string[]> {
+async function findViolations(page: Page): Promise<string[]> {
   // Evaluated by the debugger, because the page's security policy blocks other scripts.
   const found = await page.evaluate<Violation[]>(`${AXE}; axe.run(document).then((result) => result.violations)`);
   return found.flatMap(({ id, nodes }) => nodes.map((node) => `${id}: ${node.html} ${node.failureSummary ?? ''}`));
 }
 
-describe.each(['light', 'dark'] as const)('axe finds no violation in %s colours', (colorScheme) => {
+describe.each(['light', 'dark'] as const)('axe finds no violation in %s colors', (colorScheme) => {
   describe.each([
     ['wide', WIDE],
     ['narrow', NARROW],
@@ -76,7 +76,7 @@ describe.each(['light', 'dark'] as const)('axe finds no violation in %s colours'
       const { page, done } = await signedInPage({ colorScheme, viewport });
       for (const [name, path] of Object.entries(story.pages)) {
         await page.goto(app.url + path);
-        expect([name, await violations(page)]).toEqual([name, []]);
+        expect([name, await findViolations(page)]).toEqual([name, []]);
         const overflow = await page.evaluate(
           'document.documentElement.scrollWidth - document.documentElement.clientWidth',
         );
@@ -84,11 +84,11 @@ describe.each(['light', 'dark'] as const)('axe finds no violation in %s colours'
       }
       await page.getByRole('button', { name: 'Sign out' }).click();
       await page.getByLabel('Your key').waitFor();
-      expect(await violations(page)).toEqual([]);
+      expect(await findViolations(page)).toEqual([]);
       await page.getByLabel('Your key').fill('dr_person_unknown');
       await page.getByRole('button', { name: 'Sign in' }).click();
       expect(await page.getByRole('alert').textContent()).toContain('unknown');
-      expect(await violations(page)).toEqual([]);
+      expect(await findViolations(page)).toEqual([]);
       await done();
     });
   });

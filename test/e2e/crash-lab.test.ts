@@ -1,4 +1,4 @@
-// A small crash lab on the servers of the test run: kills between an effect and its record or acknowledgement, in ways 3 to 5.
+// A small run of the crash lab on the servers of the test run: kills between an effect and its record, in ways 3 to 5.
 
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -80,13 +80,13 @@ test('claim first, on_crash resume: no double effect, and every step is done', (
   );
 });
 
-test('the lab reports when it proves nothing and when a claimed run acted twice', () => {
+test('the lab reports a result that proves nothing, and a claimed run that acted twice', () => {
   expect(findBrokenExpectations(lab)).toEqual([]);
   const changed = (way: Way, posts: number): LabResult => ({
     ...lab,
     observations: lab.observations.map((each) => (each.way === way ? { ...each, posts, memory: 1, tasks: 1 } : each)),
   });
-  // Repeated jobs may have shown the gap too.
+  // Repeated jobs may also have shown the gap.
   const withoutGap = { ...changed('record', 1), discarded: [] };
   expect(findBrokenExpectations(withoutGap)).toEqual([expect.stringContaining('the lab proves nothing')]);
   for (const way of ['stop', 'resume'] as const) {

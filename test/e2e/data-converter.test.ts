@@ -1,5 +1,5 @@
-// A team's own data converter: worker, clients and readers of histories use the one that TEMPORAL_DATA_CONVERTER names,
-// and a wrong one is an error at the start.
+// A custom data converter: workers, clients and readers of histories use the module that TEMPORAL_DATA_CONVERTER names.
+// A wrong module is an error at the start.
 
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -46,7 +46,7 @@ afterAll(async () => {
   await rm(folder, { recursive: true, force: true });
 });
 
-/** Runs a wake that posts and then fails, and returns its row. */
+/** Runs a wake whose reply is posted and whose memory step fails, and returns the run. */
 async function partialRun() {
   model.script(
     answer.reply({ reply: 'Done.', memory: { category: 'fact', content: 'x', tags: [], visibility: 'shared' } }),
@@ -58,11 +58,11 @@ async function partialRun() {
   return run;
 }
 
-test('with an encrypting converter no payload of a history can be read, not even what a failure says', async () => {
+test('with an encrypting converter no payload of a history is readable, including failure messages', async () => {
   const run = await partialRun();
   expect(run.ending).toBe('partial');
   const text = await readableExecution(worker.client, run.workflowId);
-  // The workflow's id and its search attributes are Temporal's own, and never pass a converter.
+  // Workflow ids and search attributes do not pass through a converter.
   expect(text).toContain(run.agentId);
   for (const plain of ['granted', '"onCrash"', 'task_send', 'Transient: ', run.id]) {
     expect(text).not.toContain(plain);
@@ -70,7 +70,7 @@ test('with an encrypting converter no payload of a history can be read, not even
   expect(text).toContain('binary/encrypted');
 });
 
-test('timeline and replay decode with the same converter; without it the timeline says what it can not read', async () => {
+test('timeline and replay decode with the same converter; without it the timeline names the payloads that it cannot read', async () => {
   const run = await partialRun();
   const settings = readTemporalSettings({ TEMPORAL_ADDRESS: temporalAddress() });
   const converter = await readDataConverter({ TEMPORAL_DATA_CONVERTER: MODULE });
@@ -106,21 +106,21 @@ test('a worker process uses the module that its environment names', async () => 
 });
 
 test.each([
-  ['that is not there', null, /which can't be loaded/],
+  ['that does not exist', null, /which can't be loaded/],
   ['that throws', 'throw new Error("broken inside")', /can't be loaded: broken inside/],
-  ['that exports nothing of use', 'exports.codec = {}', /exports none of payloadConverterPath/],
-  ['whose codecs are none', 'exports.payloadCodecs = [{}]', /is not a list of \{encode, decode\}/],
+  ['that exports no converter', 'exports.codec = {}', /exports none of payloadConverterPath/],
+  ['whose codecs lack encode and decode', 'exports.payloadCodecs = [{}]', /is not a list of \{encode, decode\}/],
   [
-    'whose converter is no file',
+    'whose payload converter file does not exist',
     'exports.payloadConverterPath = "/nowhere/x.js"',
     /can't convert: Could not find a file/,
   ],
   [
-    'that loses what it takes',
+    'that changes payloads',
     'exports.payloadCodecs = [{ encode: async (p) => p, decode: async (p) => p.map((x) => ({ ...x, data: Buffer.from("{}") })) }]',
     /does not decode what it encoded/,
   ],
-])('a module %s is an error that names the variable', async (_, source, expected) => {
+])('a module %s causes an error that names the variable', async (_, source, expected) => {
   const file = join(folder, `converter-${Math.random().toString(36).slice(2)}.js`);
   if (source !== null) await writeFile(file, source);
   const reading = readDataConverter({ TEMPORAL_DATA_CONVERTER: file });

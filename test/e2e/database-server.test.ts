@@ -1,4 +1,4 @@
-// A pool of connections outlives the restarts and the silences of its server, here a server that the test starts and stops.
+// A connection pool recovers after its server restarts or does not answer. The test starts and stops its own server.
 
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -18,12 +18,12 @@ const OPTIONS: DatabaseOptions = {
   applicationName: 'database-server.test',
 };
 
-describe('on a server that', () => {
+describe('with a server of the test', () => {
   const dir = mkdtempSync(join(tmpdir(), 'durable-room-postgres-'));
   const start = (port?: number): Promise<EmbeddedPostgres> =>
     startEmbeddedPostgres({ dir, port, durability: 'test', log: () => undefined });
   let server: EmbeddedPostgres;
-  // Also what a failed test opened: jest would not end for it.
+  // Also closed after a failed test: an open pool would keep jest running.
   const opened: { close(): Promise<void> }[] = [];
   afterEach(async () => {
     for (const one of opened.splice(0).reverse()) await one.close();
@@ -37,7 +37,7 @@ describe('on a server that', () => {
     rmSync(dir, { recursive: true, force: true });
   });
 
-  test('restarts, the pool connects anew', async () => {
+  test('the pool connects again after a restart of the server', async () => {
     const db = await connectDatabase(server.url, OPTIONS);
     opened.push(db);
     await Promise.all(Array.from({ length: OPTIONS.poolSize }, () => db.pool.query('SELECT pg_sleep(0.05)')));
@@ -58,24 +58,24 @@ describe('on a server that', () => {
     await expect(db.prisma.company.count()).rejects.toThrow();
 
     server = await start(server.port);
-    // Nothing has to be waited for: every dead connection is out of the pool already.
+    // No wait is needed: the pool has already removed every dead connection.
     expect(await db.prisma.company.count()).toBe(0);
     expect((await db.pool.query('SHOW lock_timeout')).rows).toEqual([{ lock_timeout: '40s' }]);
     await db.prisma.$transaction((tx) => tx.company.create({ data: { id: 'company_1', slug: 'a', name: 'A' } }));
     expect(await db.prisma.company.count()).toBe(1);
   });
 
-  test('falls silent, the pool gives its connections up and connects anew', async () => {
+  test('the pool closes its connections to a server that does not answer, and connects again later', async () => {
     const gate = await openTcpGate(server.port);
     const url = new URL(server.url);
     url.port = String(gate.port);
-    // The least that is waited for an answer is five seconds more.
+    // The pool waits at least five seconds longer than the statement timeout for an answer.
     const db = await connectDatabase(url.toString(), {
       ...OPTIONS,
       statementTimeoutMs: 1_000,
       transactionTimeoutMs: 3_000,
     });
-    // The gate first: closing the pool waits for a connection that is still out.
+    // The gate closes first: closing the pool waits for a connection in use.
     opened.push(db, gate);
     let answered: (() => void) | undefined;
     let silence: (() => void) | undefined;
@@ -105,7 +105,7 @@ describe('on a server that', () => {
     await expect(Promise.all(all)).resolves.toHaveLength(OPTIONS.poolSize);
   });
 
-  test('asks for a password gets it, and a wrong one is refused without being repeated', async () => {
+  test('a wrong password is refused, and the error does not contain it', async () => {
     const url = new URL(server.url);
     url.password = 'wr0ng-s3cret';
     const error: unknown = await migrateDatabase(url.toString()).catch((reason: unknown) => reason);

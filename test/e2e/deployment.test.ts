@@ -1,5 +1,5 @@
-// The Dockerfile and the compose file: the rules of their linters, and every command, run on this machine in a folder that
-// holds only the files that the Dockerfile copies.
+// The Dockerfile and the compose file: the rules of their linters, and every command. The commands run on this machine in a
+// folder that holds only the files that the Dockerfile copies.
 
 import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
@@ -29,7 +29,7 @@ interface Service {
 }
 
 const services = (parse(read('compose.yaml'), { merge: true }) as { services: Record<string, Service> }).services;
-const ofName = (name: string): Service => {
+const serviceOf = (name: string): Service => {
   const service = services[name];
   if (!service) throw new Error(`compose.yaml has no ${name}`);
   return service;
@@ -40,7 +40,7 @@ describe('the Dockerfile', () => {
   const instructions = DockerfileParser.parse(read('Dockerfile')).getInstructions();
   const of = (keyword: string): Instruction[] => instructions.filter((one) => one.getKeyword() === keyword);
 
-  test('builds in stages from one pinned base, and runs as a user that is not root', () => {
+  test('builds in stages from one pinned base image, and does not run as root', () => {
     const bases = of('FROM').map((from) => from.getArguments()[0]?.getValue());
     expect(bases.length).toBeGreaterThan(1);
     for (const base of bases) expect(base).toMatch(/^[a-z]+:\d+\.\d+[\w.-]*$/);
@@ -54,8 +54,8 @@ describe('the Dockerfile', () => {
     expect(of('ADD')).toEqual([]);
     expect(of('MAINTAINER')).toEqual([]);
     for (const workdir of of('WORKDIR')) expect(workdir.getArgumentsContent()).toMatch(/^\//);
-    // The exec form, or a shell would take the signal that stops the process.
-    expect(JSON.parse(of('CMD').at(-1)?.getArgumentsContent() ?? '')).toEqual(ofName('worker').command);
+    // The exec form: in the shell form the shell would receive the stop signal instead of the process.
+    expect(JSON.parse(of('CMD').at(-1)?.getArgumentsContent() ?? '')).toEqual(serviceOf('worker').command);
     for (const run of of('RUN').map((one) => one.getArgumentsContent() ?? '')) {
       expect(run).not.toMatch(/\bsudo\b|npm install\b|curl .*\|/);
       if (run.includes('apt-get install')) {
@@ -66,49 +66,49 @@ describe('the Dockerfile', () => {
     expect(variables).not.toMatch(/KEY|SECRET|PASSWORD|TOKEN|DATABASE_URL/);
   });
 
-  test('takes nothing into the image that has no business there', () => {
+  test('.dockerignore excludes secrets, the repository and build output', () => {
     const ignored = read('.dockerignore').split('\n');
     expect(ignored).toEqual(expect.arrayContaining(['.env', '.git', 'node_modules', 'dist', '.durable-room']));
   });
 });
 
 describe('the compose file', () => {
-  test('pins every image, and migrates apart, before anything serves', () => {
+  test('pins every image, and runs the migrations in their own service before API and worker start', () => {
     for (const { image } of Object.values(services)) if (image !== undefined) expect(image).toMatch(/:\d+\.\d+/);
-    expect(ofName('migrate')).toMatchObject({
+    expect(serviceOf('migrate')).toMatchObject({
       restart: 'no',
       depends_on: { postgres: { condition: 'service_healthy' } },
     });
     for (const name of ['api', 'worker'])
-      expect(ofName(name).depends_on).toMatchObject({ migrate: { condition: 'service_completed_successfully' } });
+      expect(serviceOf(name).depends_on).toMatchObject({ migrate: { condition: 'service_completed_successfully' } });
   });
 
-  test('gives every process that serves a health check, and publishes to this machine only', () => {
-    for (const name of ['postgres', 'temporal', 'api', 'worker']) expect(ofName(name).healthcheck).toBeDefined();
+  test('gives every server process a health check, and publishes ports on loopback only', () => {
+    for (const name of ['postgres', 'temporal', 'api', 'worker']) expect(serviceOf(name).healthcheck).toBeDefined();
     for (const { ports } of Object.values(services))
       for (const port of ports ?? []) expect(port).toMatch(/^127\.0\.0\.1:/);
   });
 
-  test('sets only variables that are documented, and holds no secret', () => {
+  test('sets only documented variables, and contains no secret', () => {
     const documented = read('.env.example');
     for (const name of OURS)
-      for (const variable of Object.keys(ofName(name).environment)) {
+      for (const variable of Object.keys(serviceOf(name).environment)) {
         if (variable.startsWith('TEMPORAL_')) continue;
         expect(documented).toMatch(new RegExp(`^#?${variable}=`, 'm'));
       }
     for (const secret of ['MASTER_KEYS', 'OPERATOR_KEY'])
-      expect(ofName('api').environment[secret]).toMatch(new RegExp(`^\\$\\{${secret}:\\?`));
+      expect(serviceOf('api').environment[secret]).toMatch(new RegExp(`^\\$\\{${secret}:\\?`));
   });
 
-  test('lets a worker finish what it does before it is killed, a model call included', () => {
-    const worker = ofName('worker');
+  test('gives a worker time to finish a model call before it is killed', () => {
+    const worker = serviceOf('worker');
     const grace = Number(worker.environment['WORKER_SHUTDOWN_GRACE_SECONDS']);
     expect(grace).toBeGreaterThanOrEqual(95);
     expect(Number(worker.stop_grace_period?.replace('s', ''))).toBeGreaterThan(grace);
   });
 
-  test("starts Temporal with the search attributes of a run, under the CLI's own flags", () => {
-    const command = ofName('temporal').command ?? [];
+  test('starts Temporal with the search attributes of a run and the flags of the embedded server', () => {
+    const command = serviceOf('temporal').command ?? [];
     for (const name of SEARCH_ATTRIBUTES) expect(command).toContain(`--search-attribute=${name}=Keyword`);
     const embedded = read('worker/local/temporal-server.ts');
     for (const flag of command.filter((part) => part.startsWith('--'))) {
@@ -148,7 +148,7 @@ describe('the files that the Dockerfile copies', () => {
   const exitOf = async (child: ChildProcess): Promise<number | null> =>
     child.exitCode ?? ((await once(child, 'exit')) as [number | null])[0];
 
-  test('name no path of the folders that the image does not hold', () => {
+  test('contain no path of a folder that is not in the image', () => {
     const files = readdirSync(join(image.folder, 'dist'), { recursive: true, encoding: 'utf8' }).filter(
       (file) => file.endsWith('.js') && !file.includes('workflow-bundle'),
     );
@@ -159,11 +159,11 @@ describe('the files that the Dockerfile copies', () => {
     expect(named).toEqual([]);
   });
 
-  test('are enough to migrate, and for the API and a worker to become healthy, to answer, and to stop on SIGTERM', async () => {
+  test('are enough for the migrations, and for an API and a worker that become healthy, answer and stop on SIGTERM', async () => {
     const [apiPort, metricsPort, workerPort, sdkPort] = await freePorts(4);
     /** The environment of the compose file, with the hosts and secrets of this machine. */
     const envOf = (name: string): Record<string, string> => ({
-      ...ofName(name).environment,
+      ...serviceOf(name).environment,
       DATABASE_URL: database.url,
       TEMPORAL_ADDRESS: temporalAddress(),
       MASTER_KEYS,
@@ -185,9 +185,9 @@ describe('the files that the Dockerfile copies', () => {
         expect(sdk).toMatch(/temporal_num_pollers|temporal_worker_task_slots_available/);
       },
     };
-    expect(await exitOf(run(ofName('migrate').command ?? [], envOf('migrate')))).toBe(0);
+    expect(await exitOf(run(serviceOf('migrate').command ?? [], envOf('migrate')))).toBe(0);
     for (const [name, checkAnswers] of Object.entries(checks)) {
-      const { command = [], healthcheck } = ofName(name);
+      const { command = [], healthcheck } = serviceOf(name);
       const child = run(command, envOf(name));
       const isHealthy = (healthcheck?.test ?? []).slice(1);
       await until(`${name} to be healthy`, async () => {
@@ -201,7 +201,7 @@ describe('the files that the Dockerfile copies', () => {
     }
   });
 
-  /** Fetches everything that the API reads from files of the image or makes when it is first asked for. */
+  /** Fetches everything that the API reads from files of the image or creates at the first request. */
   async function checkApi(url: string): Promise<void> {
     const readPage = async (path: string): Promise<string> => {
       const response = await fetch(`${url}${path}`);

@@ -24,7 +24,7 @@ beforeAll(async () => {
 });
 afterAll(() => world.close());
 
-test('the command: exit code 0 when all is well, 1 when not, 2 when called wrongly; readable, or JSON', async () => {
+test('the exit code is 0 without problems, 1 with a problem and 2 for a wrong option, and --json prints JSON', async () => {
   const run = async (env: Record<string, string>, ...args: string[]) => {
     const given = { PATH: process.env['PATH'], DATA_FOLDER: '/nowhere', ...env };
     return execute(process.execPath, [DOCTOR, 'doctor', ...args], { env: given }).then(

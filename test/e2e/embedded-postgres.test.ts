@@ -39,7 +39,7 @@ async function start(more: { dir?: string; port?: number } = {}): Promise<Embedd
   return server;
 }
 
-// A killed orphan stays a zombie where process 1 does not ask after its children, as in many containers.
+// In many containers process 1 does not reap its children, so a killed orphan remains as a zombie.
 const isRunning = (pid: number): Promise<boolean> => isStillRunning({ pid, startMark: null });
 
 async function query(url: string, text: string): Promise<string> {
@@ -57,7 +57,7 @@ const owning = `const server = await load('postgres').startEmbeddedPostgres({ di
 const startOwnerOf = (folder: string) => startOwner(owning.replace('DIR', JSON.stringify(folder)));
 
 describe('the embedded PostgreSQL', () => {
-  it('keeps its data over a restart, and leaves no process behind', async () => {
+  it('keeps its data over a restart, and leaves no process running', async () => {
     const first = await start();
     await query(first.url, 'CREATE TABLE kept AS SELECT 42 AS answer');
     expect(await query(first.url, 'SELECT current_database()')).toBe('durable_room');
@@ -71,7 +71,7 @@ describe('the embedded PostgreSQL', () => {
     expect(await isRunning(second.pid)).toBe(false);
   });
 
-  it('listens on loopback only, without a socket, and asks for its password', async () => {
+  it('listens on loopback only, without a Unix socket, and requires its password', async () => {
     const { url } = await start();
     expect(await query(url, 'SHOW listen_addresses')).toBe('127.0.0.1');
     expect(await query(url, 'SHOW unix_socket_directories')).toBe('');
@@ -85,28 +85,28 @@ describe('the embedded PostgreSQL', () => {
     expect(lines.join()).not.toContain(password);
   });
 
-  it('refuses a port that is taken, and talks to nobody there', async () => {
-    let visitors = 0;
+  it('refuses a port in use, and does not connect to the server that uses it', async () => {
+    let connections = 0;
     const other = createServer((socket) => {
-      visitors += 1;
+      connections += 1;
       socket.destroy();
     });
     await new Promise<void>((resolve) => other.listen(0, '127.0.0.1', resolve));
     const address = other.address();
     const port = typeof address === 'object' && address !== null ? address.port : 0;
     await expect(start({ port })).rejects.toThrow(new RegExp(`Port ${port} .*the port of PostgreSQL, is taken`));
-    expect(visitors).toBe(0);
+    expect(connections).toBe(0);
     await new Promise((resolve) => other.close(resolve));
     expect((await start({ port })).port).toBe(port);
   });
 
-  it('is refused while its owner lives', async () => {
+  it('does not start while the owner of its folder lives', async () => {
     const server = await start();
     await expect(start()).rejects.toThrow(new RegExp(`PostgreSQL in .* is in use by process ${process.pid}`));
     expect(await query(server.url, 'SELECT 1')).toBe('1');
   });
 
-  it('stops the server that a killed owner left running, and serves its data', async () => {
+  it('stops the server that a killed owner left running, and has its data', async () => {
     const owner = await startOwnerOf(dir);
     const left = owner.owned[0] ?? 0;
     await owner.kill();
@@ -117,7 +117,7 @@ describe('the embedded PostgreSQL', () => {
     expect(await query(server.url, 'SELECT answer FROM kept')).toBe('42');
   });
 
-  it('recovers when owner and server were both killed, and when the stale pid now means another process', async () => {
+  it('recovers after owner and server were killed, and when another process has the stale pid', async () => {
     const owner = await startOwnerOf(dir);
     const left = owner.owned[0] ?? 0;
     await owner.kill();
@@ -128,20 +128,20 @@ describe('the embedded PostgreSQL', () => {
     expect(await query(server.url, 'SELECT answer FROM kept')).toBe('42');
     await server.stop();
 
-    // This test's own process is alive, and is no PostgreSQL.
+    // The process of this test is alive and is not PostgreSQL.
     await writeFile(pidFile, `${process.pid}\n${join(dir, 'data')}\n0\n5432\n\n127.0.0.1\n`);
     expect(await query((await start()).url, 'SELECT answer FROM kept')).toBe('42');
     expect(lines.join()).not.toContain('left running');
   });
 
-  it('tells when it ends although nobody stopped it', async () => {
+  it('reports when its process ends unexpectedly', async () => {
     const server = await start();
     process.kill(server.pid, 'SIGKILL');
     while (lines.length === 0) await new Promise((resolve) => setTimeout(resolve, 10));
     expect(lines[0]).toMatch(/ended by itself: signal SIGKILL/);
   });
 
-  it('refuses a folder of another major version, and one whose password is lost', async () => {
+  it('refuses a folder of another major version, and a folder whose password is lost', async () => {
     const version = join(dir, 'data', 'PG_VERSION');
     const original = await readFile(version, 'utf8');
     await writeFile(version, '15\n');
@@ -158,7 +158,7 @@ describe('the embedded PostgreSQL', () => {
     await start();
   });
 
-  it('makes the links between libraries when no install script did, once', async () => {
+  it('creates the missing links between libraries once', async () => {
     const native = join(parent, 'package', 'native');
     await mkdir(join(native, 'lib'), { recursive: true });
     await writeFile(join(native, 'lib', 'libx.so.5.18'), 'library');
@@ -189,7 +189,7 @@ describe('the embedded PostgreSQL', () => {
     expect(await ensureReachableBinaries(binaries, folder, null)).toEqual(binaries);
   });
 
-  (asRoot ? it : it.skip)("as root, keeps its files where PostgreSQL's user can reach them", async () => {
+  (asRoot ? it : it.skip)("as root, keeps its files in a folder that PostgreSQL's user can reach", async () => {
     const closed = join(parent, 'closed');
     await mkdir(join(closed, 'home', 'data'), { recursive: true, mode: 0o700 });
     const hidden = join(closed, 'home', 'data', 'postgres');

@@ -19,16 +19,16 @@ afterAll(async () => {
 
 const isRunning = (pid: number): Promise<boolean> => isStillRunning({ pid, startMark: null });
 
-it('an instance killed with SIGKILL is followed by one that takes over its folder and both its servers', async () => {
+it('after a SIGKILL of an instance, the next instance takes over its folder and replaces both its servers', async () => {
   const path = join(parent, 'data');
   const owner = await startOwner(`
     const dataFolder = await load('data-folder').openDataFolder(${JSON.stringify(path)});
     const { postgres, temporal } = { postgres: load('postgres'), temporal: load('temporal-server') };
     const pids = [];
-    const noting = (start) => async (options) => { const server = await start(options); pids.push(server.pid); return server; };
+    const recordPid = (start) => async (options) => { const server = await start(options); pids.push(server.pid); return server; };
     await load('services').startServices({
       dataFolder, cliCacheDir: ${JSON.stringify(CACHE)}, temporalHeadless: true, durability: 'test', log: () => {},
-      starters: { postgres: noting(postgres.startEmbeddedPostgres), temporal: noting(temporal.startEmbeddedTemporal) },
+      starters: { postgres: recordPid(postgres.startEmbeddedPostgres), temporal: recordPid(temporal.startEmbeddedTemporal) },
     });
     return pids.join(' ');
   `);

@@ -48,7 +48,7 @@ async function start(more: Partial<EmbeddedTemporalOptions> = {}): Promise<Embed
   return server;
 }
 
-// A killed orphan stays a zombie where process 1 does not ask after its children, as in many containers.
+// In many containers process 1 does not reap its children, so a killed orphan remains as a zombie.
 const isRunning = (pid: number): Promise<boolean> => isStillRunning({ pid, startMark: null });
 
 async function withClient<T>(server: EmbeddedTemporal, use: (client: Client) => Promise<T>): Promise<T> {
@@ -63,27 +63,27 @@ async function withClient<T>(server: EmbeddedTemporal, use: (client: Client) => 
 const statusOf = (server: EmbeddedTemporal, workflowId: string): Promise<string> =>
   withClient(server, async (client) => (await client.workflow.getHandle(workflowId).describe()).status.name);
 
-async function occupyPort(): Promise<{ port: number; visitors: () => number; free: () => Promise<void> }> {
-  let visitors = 0;
+async function occupyPort(): Promise<{ port: number; connections: () => number; free: () => Promise<void> }> {
+  let connections = 0;
   const other = createServer((socket) => {
-    visitors += 1;
+    connections += 1;
     socket.destroy();
   });
   await new Promise<void>((resolve) => other.listen(0, '127.0.0.1', resolve));
   const address = other.address();
   return {
     port: typeof address === 'object' && address !== null ? address.port : 0,
-    visitors: () => visitors,
+    connections: () => connections,
     free: () => new Promise((resolve) => other.close(() => resolve())),
   };
 }
 
 describe('the embedded Temporal server', () => {
-  it('knows the search attributes, keeps its workflows over a restart, and leaves no process behind', async () => {
+  it('has the search attributes, keeps its workflows over a restart, and leaves no process running', async () => {
     const first = await start({ headless: false });
     const names = ['RoomId', 'AgentId', 'CompanyId', 'RunEnding', 'RunState'];
     await withClient(first, async (client) => {
-      await client.workflow.start('nobodyRunsThis', {
+      await client.workflow.start('workflowWithoutWorker', {
         taskQueue: 'none',
         workflowId: 'kept',
         typedSearchAttributes: new TypedSearchAttributes(
@@ -105,7 +105,7 @@ describe('the embedded Temporal server', () => {
     expect(log).toContain('Temporal');
   });
 
-  it('refuses ports that are taken, and talks to nobody there', async () => {
+  it('refuses ports in use, and does not connect to the servers that use them', async () => {
     const other = await occupyPort();
     await expect(start({ port: other.port })).rejects.toThrow(
       new RegExp(`Port ${other.port} .*the port of the Temporal server, is taken`),
@@ -113,20 +113,20 @@ describe('the embedded Temporal server', () => {
     await expect(start({ headless: false, uiPort: other.port })).rejects.toThrow(
       /the port of the Temporal UI, is taken/,
     );
-    expect(other.visitors()).toBe(0);
+    expect(other.connections()).toBe(0);
     await other.free();
     expect((await start({ port: other.port, inMemory: true })).address).toBe(`127.0.0.1:${other.port}`);
   });
 
-  it('is refused while its owner lives, and when another server has the file', async () => {
+  it('does not start while the owner of its folder lives, or while another server uses its file', async () => {
     await start();
     await expect(start()).rejects.toThrow(new RegExp(`in use by process ${process.pid}`));
-    // As if somebody had started the other server by hand.
+    // As if a user had started the other server by hand.
     await rm(join(dir, 'server.json'));
     await expect(start()).rejects.toThrow(/temporal\.db is in use by another server/);
   });
 
-  it('stops the server that a killed owner left running, and serves its workflows', async () => {
+  it('stops the server that a killed owner left running, and has its workflows', async () => {
     const owner = await startOwner(
       `const server = await load('temporal-server').startEmbeddedTemporal({
          cliPath: ${JSON.stringify(cliPath)}, dir: ${JSON.stringify(dir)}, namespace: 'rooms', headless: true, log: () => {} });
@@ -147,7 +147,7 @@ describe('the embedded Temporal server', () => {
     expect(await statusOf(await start(), 'kept')).toBe('RUNNING');
   });
 
-  it('tells what the program wrote when it ends at once, or can not be started', async () => {
+  it('reports the output of a program that ends at once, and the error of a program that cannot be started', async () => {
     await expect(start({ extraArgs: ['--no-such-flag'] })).rejects.toThrow(
       /did not start \(exit code 1\)[^]*unknown flag: --no-such-flag/,
     );

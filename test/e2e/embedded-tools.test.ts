@@ -1,5 +1,5 @@
-// `npm start` and the commands that are typed beside it: with nothing set, doctor and explain find the services that run in
-// the data folder, whatever a shell says of another Temporal; and say that nothing runs when it is stopped.
+// Commands beside `npm start`: without configuration, doctor and explain use the services that run in the data folder. They
+// ignore variables of the shell for another Temporal server, and report when no service runs.
 
 import { execFile, spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
@@ -26,7 +26,7 @@ beforeAll(async () => {
     API_PORT: '0',
     WORKER_PORT: '0',
     LOG_LEVEL: 'error',
-    // For some other server: none of ours takes them.
+    // Variables for another server. The local services must ignore them.
     TEMPORAL_API_KEY: 'tmprl-canarykey',
     TEMPORAL_TLS_SERVER_NAME: 'elsewhere.test',
   };
@@ -34,7 +34,7 @@ beforeAll(async () => {
     env,
     stdio: ['ignore', 'pipe', 'inherit'],
   });
-  if (!start.stdout) throw new Error('its output is not to be read');
+  if (!start.stdout) throw new Error('npm start has no readable output');
   for await (const line of createInterface({ input: start.stdout })) if (line.includes('Ctrl-C stops')) return;
   throw new Error('npm start ended before it was up');
 });
@@ -53,11 +53,11 @@ async function run(command: 'doctor' | 'explain', ...args: string[]) {
   );
 }
 
-test('doctor and explain work beside npm start with nothing set, and say so when nothing runs', async () => {
+test('doctor and explain work beside npm start without configuration, and report when no service runs', async () => {
   const well = await run('doctor');
   expect(well.stdout).toMatch(/All is well\.\n$/);
   expect(well.code).toBe(0);
-  expect(await run('explain', 'run_nobody')).toMatchObject({ code: 1, stderr: 'there is no run run_nobody\n' });
+  expect(await run('explain', 'run_unknown')).toMatchObject({ code: 1, stderr: 'there is no run run_unknown\n' });
 
   start.kill('SIGTERM');
   await once(start, 'exit');
@@ -66,5 +66,5 @@ test('doctor and explain work beside npm start with nothing set, and say so when
   expect(ill.stdout).toMatch(
     /no embedded PostgreSQL is running here[\s\S]*no embedded Temporal server is running here/,
   );
-  expect(await run('explain', 'run_nobody')).toMatchObject({ code: 1, stderr: expect.stringContaining('is not set') });
+  expect(await run('explain', 'run_unknown')).toMatchObject({ code: 1, stderr: expect.stringContaining('is not set') });
 });

@@ -12,8 +12,8 @@ function textsOf(outcome: ParseOutcome): string[] {
   return outcome.passages.map((passage) => passage.text);
 }
 
-describe('a file is read', () => {
-  test('PDF: by page, and a passage says on which', async () => {
+describe('a file is parsed', () => {
+  test('PDF: passages by page, each with its page number', async () => {
     const outcome = await parse('application/pdf', makePdf(['Turbine report\nsecond line', 'Costs (2026)']));
     expect(outcome).toEqual({
       kind: 'read',
@@ -25,29 +25,29 @@ describe('a file is read', () => {
     });
   });
 
-  test('HTML: what a reader sees, without scripts, styles and markup', async () => {
+  test('HTML: the visible text, without scripts, styles and markup', async () => {
     const html = `<html><head><style>p { color: red }</style><script>alert('no')</script></head><body>
       <h1>Plan</h1><p>Buy <b>two</b> turbines &amp; a&nbsp;crane<br>by May</p><template>hidden</template>
       <table><tr><td>one</td><td>two</td></tr></table><noscript>no</noscript></body></html>`;
     expect(textsOf(await parse('text/html', html))).toEqual(['Plan\n\nBuy two turbines & a crane\nby May\n\none two']);
   });
 
-  test('CSV: every record with the names of its columns, at its line', async () => {
+  test('CSV: every record with its column names and its line', async () => {
     const outcome = await parse('text/csv', 'part;price\n"Bolt; large\nor small";3\nNut;1\n');
     expect(outcome).toMatchObject({
       passages: [{ line: 2, text: 'part: Bolt; large\nor small | price: 3\npart: Nut | price: 1' }],
     });
   });
 
-  test('CSV that is none: as the text that it is', async () => {
+  test('invalid CSV: as plain text', async () => {
     expect(textsOf(await parse('text/csv', 'a,b\n"never closed,1\nx'))).toEqual(['a,b\n"never closed,1\nx']);
   });
 
-  test.each(['text/plain', 'text/markdown', 'application/json'])('%s: as it stands', async (type) => {
+  test.each(['text/plain', 'text/markdown', 'application/json'])('%s: unchanged', async (type) => {
     expect(textsOf(await parse(type, '{"a": [1,\r\n2]} # x'))).toEqual(['{"a": [1,\n2]} # x']);
   });
 
-  test('a long text in passages, cut where paragraphs end, each at its line', async () => {
+  test('a long text is cut into passages at the ends of paragraphs, each with its line', async () => {
     const paragraph = `${'All work and no play. '.repeat(20).trim()}\n\n`;
     const outcome = await parse('text/plain', paragraph.repeat(30));
     if (outcome.kind !== 'read') throw new Error('not read');
@@ -59,23 +59,23 @@ describe('a file is read', () => {
     }
   });
 
-  test('a line of five megabytes in pieces of the same size', async () => {
+  test('a line of five megabytes is cut into passages below the limit', async () => {
     const texts = textsOf(await parse('text/plain', '🚀x'.repeat(1_700_000)));
     expect(Math.max(...texts.map((text) => text.length))).toBeLessThanOrEqual(1_200);
     expect(texts.join('')).toBe('🚀x'.repeat(1_700_000));
   });
 });
 
-describe('text in any encoding is read', () => {
+describe('text in any encoding is parsed', () => {
   const french = "Le café est fermé à cause de l'été, déjà vu. Größe über alles, señor. ";
   test.each<[string, Buffer, string]>([
-    ['UTF-8 with a mark', Buffer.from('\ufeffdéjà vu'), 'déjà vu'],
-    ['UTF-16 LE with a mark', Buffer.from('\ufeffПривет, мир', 'utf16le'), 'Привет, мир'],
-    ['UTF-16 BE with a mark', Buffer.from('\ufeffПривет, мир', 'utf16le').swap16(), 'Привет, мир'],
-    ['UTF-16 without a mark', Buffer.from('plain words', 'utf16le'), 'plain words'],
+    ['UTF-8 with a byte order mark', Buffer.from('\ufeffdéjà vu'), 'déjà vu'],
+    ['UTF-16 LE with a byte order mark', Buffer.from('\ufeffПривет, мир', 'utf16le'), 'Привет, мир'],
+    ['UTF-16 BE with a byte order mark', Buffer.from('\ufeffПривет, мир', 'utf16le').swap16(), 'Привет, мир'],
+    ['UTF-16 without a byte order mark', Buffer.from('plain words', 'utf16le'), 'plain words'],
     ['Latin-1', Buffer.from(french, 'latin1'), french.trim()],
     [
-      'Cyrillic of Windows',
+      'Windows-1251',
       Buffer.from('cff0e8e2e5f22c20eceef020e4eef0eee3eee92c20eae0ea20e4e5ebe03f', 'hex'),
       'Привет, мор дорогой, как дела?',
     ],
@@ -84,42 +84,47 @@ describe('text in any encoding is read', () => {
   });
 });
 
-describe('a file is refused, with its reason', () => {
+describe('a file is refused with a reason', () => {
   const unreadable = (code: string) => ({ kind: 'unreadable', code });
   test.each<[string, string, Buffer | string, string]>([
-    ['an image that is called a text', 'text/plain', PNG, 'binary'],
-    ['an archive that is called a text', 'text/plain', gzipSync('x'.repeat(9_999)), 'binary'],
+    ['an image with the type of a text', 'text/plain', PNG, 'binary'],
+    ['an archive with the type of a text', 'text/plain', gzipSync('x'.repeat(9_999)), 'binary'],
     ['text with NULs', 'text/markdown', 'a\0b\0\0c and then words', 'binary'],
-    ['text full of controls', 'text/plain', '\u0001\u0002a\u0003'.repeat(50), 'binary'],
-    ['nothing but blanks', 'text/plain', ' \n\t\n', 'no_text'],
-    ['a PDF that is none', 'application/pdf', PNG, 'broken'],
+    ['text full of control characters', 'text/plain', '\u0001\u0002a\u0003'.repeat(50), 'binary'],
+    ['only white space', 'text/plain', ' \n\t\n', 'no_text'],
+    ['a file with the type of a PDF that is not a PDF', 'application/pdf', PNG, 'broken'],
     ['a PDF without text', 'application/pdf', makePdf(['']), 'no_text'],
-    ['a PDF of more pages than are read', 'application/pdf', makePdf(Array<string>(501).fill('x')), 'too_many_pages'],
+    [
+      'a PDF with more pages than the limit',
+      'application/pdf',
+      makePdf(Array<string>(501).fill('x')),
+      'too_many_pages',
+    ],
   ])('%s', async (_, type, bytes, code) => {
     expect(await parse(type, bytes)).toEqual(unreadable(code));
   });
 
-  test('500 pages are read', async () => {
+  test('a PDF of 500 pages is parsed', async () => {
     expect(await parse('application/pdf', makePdf(Array<string>(500).fill('x')))).toMatchObject({ pages: 500 });
   });
 
-  test('more text than the limit', async () => {
+  test('a file with more text than the limit is refused', async () => {
     const limits = { ...PARSE_LIMITS, text: 100 };
     expect(await parse('text/plain', 'x'.repeat(101), { limits })).toEqual(unreadable('too_much_text'));
   });
 
-  test('more memory than the limit: the process ends before it takes more', async () => {
+  test('a file that needs more memory than the limit is refused, and the process ends before it takes more', async () => {
     const limits = { ...PARSE_LIMITS, memoryBytes: 60 * 1024 * 1024 };
     expect(await parse('text/plain', 'x y '.repeat(2_000_000), { limits })).toEqual(unreadable('too_much_memory'));
   });
 
-  test('more time than the limit: the process is killed, however busy it is', async () => {
+  test('a file that needs more time than the limit is refused, and the busy process is killed', async () => {
     const limits = { ...PARSE_LIMITS, timeMs: 1_000 };
-    // Elements that are never closed cost the square of their number.
+    // The time for unclosed elements grows with the square of their number.
     expect(await parse('text/html', '<div>'.repeat(3_000_000), { limits })).toEqual(unreadable('too_slow'));
   });
 
-  test('given up by its worker: the process is killed', async () => {
+  test('the process is killed when its worker aborts the parse', async () => {
     const abort = new AbortController();
     const parsing = parse('text/html', '<div>'.repeat(3_000_000), { signal: abort.signal });
     abort.abort();
@@ -127,10 +132,10 @@ describe('a file is refused, with its reason', () => {
   });
 });
 
-test('nothing that a file names is fetched, and nothing in it runs', async () => {
-  const asked: string[] = [];
+test('the parser fetches no address in a file and runs no script in it', async () => {
+  const requested: string[] = [];
   const server = createServer((req, res) => {
-    asked.push(req.url ?? '');
+    requested.push(req.url ?? '');
     res.end();
   });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
@@ -141,10 +146,10 @@ test('nothing that a file names is fetched, and nothing in it runs', async () =>
   const action = `/OpenAction << /S /JavaScript /JS (app.launchURL\\("${url}/pdf"\\)) >>`;
   expect(textsOf(await parse('application/pdf', makePdf(['words'], action)))).toEqual(['words']);
   await new Promise((resolve) => server.close(resolve));
-  expect(asked).toEqual([]);
+  expect(requested).toEqual([]);
 });
 
-test('in the thread that reads, every way to the network is shut', async () => {
+test('the parser thread cannot open a network connection', async () => {
   const open = Socket.prototype.connect;
   try {
     forbidNetwork();

@@ -108,7 +108,7 @@ describe.each(['http', 'stdio'] as const)('over %s', (kind) => {
   });
 
   test.each(['hold', 'refuse'])(
-    'with an agent’s rights set to %s, the tool refuses its key as the API does',
+    'with an agent’s rights set to %s, each tool refuses its key as the API does',
     async (right) => {
       const task = await sendTask();
       const user = await agentUser(api, room.larkspur, kind);

@@ -1,4 +1,4 @@
-// The MCP server over stdio as a process: its configuration, and that it exits with its client.
+// The MCP server over stdio as a process: its configuration and its exit when the client ends.
 
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -22,14 +22,14 @@ test.each([
   ['another protocol', { ...GOOD, DURABLE_ROOM_URL: 'file:///canary' }, ['DURABLE_ROOM_URL']],
   ['a password in the address', { ...GOOD, DURABLE_ROOM_URL: 'http://canary:canary@127.0.0.1' }, ['DURABLE_ROOM_URL']],
   ['a key with a line break', { ...GOOD, DURABLE_ROOM_KEY: 'canary\ncanary' }, ['DURABLE_ROOM_KEY']],
-])('with %s it does not start, and names the variable without its value', async (_case, env, named) => {
+])('with %s it does not start, and the error names the variable without its value', async (_case, env, named) => {
   const { stdout, stderr, code } = await run(env, '');
   expect([stdout, code]).toEqual(['', 1]);
   for (const name of ['DURABLE_ROOM_URL', 'DURABLE_ROOM_KEY']) expect(stderr.includes(name)).toBe(named.includes(name));
   expect(stderr).not.toContain('canary');
 });
 
-test('it writes only protocol messages to stdout, answers pending calls and exits when stdin ends', async () => {
+test('the server writes only protocol messages to stdout, answers pending calls and exits when stdin ends', async () => {
   const messages = [
     {
       id: 1,

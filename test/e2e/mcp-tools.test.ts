@@ -143,7 +143,7 @@ describe.each(['http', 'stdio'] as const)('over %s', (kind) => {
     }
   });
 
-  test('list_runs and get_run return what the routes return, to the own company and to another', async () => {
+  test('list_runs and get_run return the answers of the routes, for the own company and for another', async () => {
     const posted = await expectStatus(
       201,
       room.tamarack.member.post(`${room.path}/events`, { type: 'message', text: '@scribe hello' }),

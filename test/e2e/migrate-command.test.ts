@@ -1,4 +1,4 @@
-// Migrating as a deployment does, with the compiled `node dist/prisma/migrate.js`: many processes at once, killed ones, failures.
+// Migrations as a deployment runs them, with the compiled `node dist/prisma/migrate.js`: many processes, kills, failures.
 
 import { mkdirSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -8,12 +8,12 @@ import { compileProject, type CompiledProject } from '../support/compiled-migrat
 import { createTestDatabase, type TestDatabase } from '../support/database';
 import { until } from '../support/run-waits';
 
-/** The project's migrations, in their order. */
+/** The project's migrations, in order. */
 const OURS = readdirSync(join(findPrismaDir(), 'migrations'), { withFileTypes: true })
   .flatMap((entry) => (entry.isDirectory() ? [entry.name] : []))
   .sort();
 const NEXT = '20990101000000_next';
-/** A lock that a migration can be made to wait for in its middle. */
+/** An advisory lock that stops a migration in its middle. */
 const BARRIER = 20_990_101;
 
 let database: TestDatabase;
@@ -49,7 +49,7 @@ async function recorded(): Promise<Row[]> {
   return rows;
 }
 
-describe('compiled, as node dist/prisma/migrate.js', () => {
+describe('node dist/prisma/migrate.js', () => {
   let project: CompiledProject;
   beforeEach(() => {
     project = compileProject();
@@ -58,18 +58,18 @@ describe('compiled, as node dist/prisma/migrate.js', () => {
     project.remove();
   });
 
-  test('eight processes at once apply once, and all of them end well', async () => {
+  test('eight processes at once apply each migration once, and all exit 0', async () => {
     const exits = await Promise.all(Array.from({ length: 8 }, () => project.migrate(database.url).exit));
     expect(exits.map(({ code }) => code)).toEqual(Array.from({ length: 8 }, () => 0));
     const applying = exits.filter(({ output }) => output.includes(`Applied migration ${OURS[0]}`));
     const idle = exits.filter(({ output }) => output.includes('Nothing to apply'));
     expect([applying.length, idle.length]).toEqual([1, 7]);
-    // Not a warning either, such as Node's of experimental features.
+    // No warnings either, for example of Node's experimental features.
     expect(exits.map(({ output }) => output.replace(/^(Applied|Nothing|Another).*\n/gm, '')).join('')).toBe('');
   });
 
   test.each([
-    // It can't know that nobody listens any more.
+    // Postgres does not notice that its client is dead.
     ['carries on to the end', 'Nothing to apply', [{ name: NEXT, finished: true, rolled_back: false }]],
     [
       'ends the session',
@@ -79,7 +79,7 @@ describe('compiled, as node dist/prisma/migrate.js', () => {
         { name: NEXT, finished: true, rolled_back: false },
       ],
     ],
-  ])('killed in the middle, and Postgres %s: the next start finds out', async (then, output, rows) => {
+  ])('after a kill, Postgres %s, and the next start completes the migrations', async (then, output, rows) => {
     await migrateDatabase(database.url);
     addMigration(project.migrationsDir, `CREATE TABLE half (id text); SELECT pg_advisory_xact_lock(${BARRIER})`);
     await client.query('SELECT pg_advisory_lock($1)', [BARRIER]);
@@ -92,7 +92,7 @@ describe('compiled, as node dist/prisma/migrate.js', () => {
       );
       return found.rows[0]?.pid;
     };
-    const pid = await until('the migration to stand in its middle', waiting);
+    const pid = await until('the migration to wait in its middle', waiting);
     killed.kill();
     expect((await killed.exit).code).toBeNull();
     expect(await waiting()).toBe(pid);
@@ -106,7 +106,7 @@ describe('compiled, as node dist/prisma/migrate.js', () => {
     expect((await client.query(`SELECT to_regclass('half') AS half`)).rows).toEqual([{ half: 'half' }]);
   });
 
-  test('a failure is one line and a status, without the password', async () => {
+  test('a failure is one line without the password, and a non-zero exit code', async () => {
     const { code, output } = await project.migrate('postgres://app:s3cret@127.0.0.1:1/room').exit;
     expect(code).toBe(1);
     expect(output).toMatch(/^Postgres at 127\.0\.0\.1:1\/room can not be reached: .*\n$/);

@@ -1,4 +1,4 @@
-// `npm run rotate-keys` as a command: what it prints, its exit codes, and that a killed command leaves every secret readable.
+// `npm run rotate-keys` as a process: its output, its exit codes, and that every secret is readable after a kill.
 
 import { spawn } from 'node:child_process';
 import { existsSync } from 'node:fs';
@@ -29,28 +29,28 @@ beforeEach(async () => {
 });
 afterEach(() => stored.close());
 
-describe('as a command', () => {
-  /** `npm run rotate-keys` with this environment. */
+describe('the command', () => {
+  /** Runs `npm run rotate-keys` with this environment. */
   function run(env: Record<string, string>, onLine: (line: string, kill: () => void) => void = () => undefined) {
     if (!existsSync(CLI)) throw new Error(`${CLI} is missing: run npm run build:all`);
     const child = spawn(process.execPath, [CLI, 'rotate-keys'], {
       env: { DATA_FOLDER: '/nowhere', ...env },
       stdio: ['ignore', 'pipe', 'pipe'],
     });
-    const said = { out: '', err: '' };
+    const output = { out: '', err: '' };
     child.stdout.on('data', (chunk: Buffer) => {
-      said.out += chunk.toString();
-      onLine(said.out, () => void child.kill('SIGKILL'));
+      output.out += chunk.toString();
+      onLine(output.out, () => void child.kill('SIGKILL'));
     });
-    child.stderr.on('data', (chunk: Buffer) => void (said.err += chunk.toString()));
+    child.stderr.on('data', (chunk: Buffer) => void (output.err += chunk.toString()));
     return new Promise<{ code: number | null; out: string; err: string }>((resolve) => {
-      child.once('close', (code) => resolve({ code, ...said }));
+      child.once('close', (code) => resolve({ code, ...output }));
     });
   }
   const written = (...keys: MasterKey[]): string =>
     keys.map(({ id, key }) => `${id}:${key.toString('base64')}`).join(',');
 
-  test('ends with 0 when all is under the first key, and prints no key and no secret', async () => {
+  test('exits 0 when every secret is sealed under the first key, and prints no key and no secret', async () => {
     const secrets = await store(3, OLD);
     const { code, out, err } = await run({ DATABASE_URL: stored.url, MASTER_KEYS: written(NEW, OLD) });
     expect([code, err]).toEqual([0, '']);
@@ -61,7 +61,7 @@ describe('as a command', () => {
     expect(await openAll(NEW)).toEqual(secrets);
   });
 
-  test('ends with 1 and names the master key that is missing, the others done', async () => {
+  test('exits 1 and names the missing master key; secrets of other keys are resealed', async () => {
     await store(1, LOST);
     await store(2, OLD);
     const { code, out, err } = await run({ DATABASE_URL: stored.url, MASTER_KEYS: written(NEW, OLD) });
@@ -71,7 +71,7 @@ describe('as a command', () => {
     expect(err).toMatch(/^Not sealed under new: 1\./);
   });
 
-  test('finds the database and the master keys of the services that run here, and mixes no other database with them', async () => {
+  test('uses the database and the master keys of the running local services, but not their keys with another database', async () => {
     const parent = await mkdtemp(join(tmpdir(), 'durable-room-rotate-'));
     const folder = await openDataFolder(join(parent, 'data'));
     try {
@@ -88,12 +88,12 @@ describe('as a command', () => {
     }
   });
 
-  test('killed half-way leaves secrets that can all be opened, and the next one finishes', async () => {
+  test('after a kill halfway every secret can be opened, and the next run finishes the rotation', async () => {
     const secrets = await store(250, OLD);
     const env = { DATABASE_URL: stored.url, MASTER_KEYS: written(NEW, OLD) };
     const last = [...secrets.keys()].sort().at(-1) ?? '';
     await db.transaction(async (tx) => {
-      // The third batch waits for this.
+      // The third batch waits for this row lock.
       await tx.$queryRaw`SELECT id FROM model_keys WHERE id = ${last} FOR UPDATE`;
       const killed = await run(env, (out, kill) => {
         if (out.includes('200 resealed, 50 to go')) kill();
@@ -110,11 +110,11 @@ describe('as a command', () => {
     ['no database', {}, /DATABASE_URL is not set/],
     ['no master key', { DATABASE_URL: NOWHERE }, /master keys: none given/],
     ['a broken master key', { DATABASE_URL: NOWHERE, MASTER_KEYS: 'nonsense' }, /expected "id:base64"/],
-    ['no server there', { DATABASE_URL: NOWHERE, MASTER_KEYS: written(NEW) }, /127\.0\.0\.1:1/],
-  ])('with %s ends with 1 and one sentence', async (_what, env, said) => {
+    ['no database server', { DATABASE_URL: NOWHERE, MASTER_KEYS: written(NEW) }, /127\.0\.0\.1:1/],
+  ])('with %s it exits 1 and prints one sentence', async (_what, env, message) => {
     const { code, out, err } = await run(env);
     expect([code, out]).toEqual([1, '']);
-    expect(err).toMatch(said);
+    expect(err).toMatch(message);
     expect(err).not.toMatch(/^\s+at /m);
   });
 });

@@ -1,5 +1,5 @@
-// How a process reaches a Temporal that asks for TLS, a certificate and an API key: by Temporal's own variables and
-// profiles, against a real server behind a proxy that asks for all of it.
+// Connections to a Temporal server that requires TLS, a client certificate and an API key, configured with Temporal's own
+// variables and profiles. The real server is behind a proxy that requires them.
 
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -25,7 +25,7 @@ let proxy: TemporalProxy;
 let mutual: TemporalProxy;
 let world: World;
 let model: ScriptedModel;
-/** Given up only when the time that a connection has is over: asked for at the start, while the others are. */
+/** These attempts fail only after the connection timeout, so they start early and run beside the tests. */
 let withoutTls: Promise<string>;
 let toNowhere: Promise<unknown>;
 
@@ -39,11 +39,11 @@ beforeAll(async () => {
   model = await startScriptedModel();
   world = await createWorld({ modelUrl: model.url });
   await writeFile(join(folder, 'ca.pem'), authority.cert);
-  withoutTls = refusal({ TEMPORAL_ADDRESS: proxy.address });
+  withoutTls = readRefusal({ TEMPORAL_ADDRESS: proxy.address });
   toNowhere = openConnection(readTemporalSettings({ TEMPORAL_ADDRESS: '127.0.0.1:1' })).catch(
     (error: unknown) => error,
   );
-  // Whoever looks at it is told.
+  // The test that awaits it reports the error.
   withoutTls.catch(() => undefined);
 });
 afterAll(async () => {
@@ -62,8 +62,8 @@ const withTls = (at: TemporalProxy = proxy): Record<string, string> => ({
 });
 const withKey = (at?: TemporalProxy): Record<string, string> => ({ ...withTls(at), TEMPORAL_API_KEY: API_KEY });
 
-/** The message of what `connectTemporal` throws; it never holds the key. */
-async function refusal(env: Record<string, string>): Promise<string> {
+/** Returns the message of the error that `connectTemporal` throws. Fails if the error contains the key. */
+async function readRefusal(env: Record<string, string>): Promise<string> {
   const error: unknown = await connectTemporal(env).then(
     async (temporal) => {
       await temporal.close();
@@ -76,13 +76,13 @@ async function refusal(env: Record<string, string>): Promise<string> {
   return (error as Error).message;
 }
 
-/** Everything that a log's serializer could find in an error. */
+/** All text that a log serializer could find in an error. */
 function deepText(error: unknown): string {
   if (!(error instanceof Error)) return JSON.stringify(error) ?? '';
   return [error.message, error.stack, JSON.stringify(error), deepText(error.cause)].join('\n');
 }
 
-test('TLS and an API key from variables: clients and a worker connect, and no call passes without the key', async () => {
+test('clients connect with TLS and an API key from variables, and every call carries the key', async () => {
   const temporal = await connectTemporal(withKey());
   expect(temporal.namespace).toBe('default');
   await temporal.starter.workflow.count('WorkflowType = "agentRun"');
@@ -92,7 +92,7 @@ test('TLS and an API key from variables: clients and a worker connect, and no ca
   expect(proxy.calls.refused).toBe(0);
 });
 
-test('a worker process with a profile file, an API key and a client certificate carries out a wake', async () => {
+test('a worker process with a profile file, an API key and a client certificate runs a wake', async () => {
   const client = authority.issue('a client');
   await writeFile(join(folder, 'client.pem'), client.cert);
   await writeFile(join(folder, 'client.key'), client.key);
@@ -123,31 +123,31 @@ client_key_path = "${join(folder, 'client.key')}"
   await worker.kill();
 });
 
-test('a wrong key, no key and a key that no header can carry are told apart', async () => {
-  expect(await refusal({ ...withTls(), TEMPORAL_API_KEY: 'tmprl-canarykey-wrong' })).toMatch(/refused the API key/);
-  expect(await refusal(withTls())).toMatch(/requires an API key, and none is set \(TEMPORAL_API_KEY/);
-  expect(await refusal({ ...withTls(), TEMPORAL_API_KEY: `${API_KEY}\n` })).toMatch(/no header can carry/);
+test('a wrong key, no key and a key that no header can carry have different messages', async () => {
+  expect(await readRefusal({ ...withTls(), TEMPORAL_API_KEY: 'tmprl-canarykey-wrong' })).toMatch(/refused the API key/);
+  expect(await readRefusal(withTls())).toMatch(/requires an API key, and none is set \(TEMPORAL_API_KEY/);
+  expect(await readRefusal({ ...withTls(), TEMPORAL_API_KEY: `${API_KEY}\n` })).toMatch(/no header can carry/);
 });
 
-test('a server that nobody vouches for, another name and a missing client certificate are told apart', async () => {
+test('an untrusted server, another server name and a missing client certificate have different messages', async () => {
   await writeFile(join(folder, 'other-ca.pem'), createAuthority().cert);
-  const stranger = { ...withKey(), TEMPORAL_TLS_SERVER_CA_CERT_PATH: join(folder, 'other-ca.pem') };
-  expect(await refusal(stranger)).toMatch(/can't be trusted, or does not trust us.*certificate/s);
-  expect(await refusal({ ...withKey(), TEMPORAL_TLS_SERVER_NAME: 'other.test' })).toMatch(/SERVER_NAME.*altnames/s);
-  expect(await refusal(withKey(mutual))).toMatch(/client certificate|can't be reached/);
+  const otherAuthority = { ...withKey(), TEMPORAL_TLS_SERVER_CA_CERT_PATH: join(folder, 'other-ca.pem') };
+  expect(await readRefusal(otherAuthority)).toMatch(/can't be trusted, or does not trust us.*certificate/s);
+  expect(await readRefusal({ ...withKey(), TEMPORAL_TLS_SERVER_NAME: 'other.test' })).toMatch(/SERVER_NAME.*altnames/s);
+  expect(await readRefusal(withKey(mutual))).toMatch(/client certificate|can't be reached/);
   expect(await withoutTls).toMatch(/Temporal at .* can't be/);
 });
 
-test('a namespace that is not there is named, with the command that makes it', async () => {
-  const message = await refusal({ ...withKey(), TEMPORAL_NAMESPACE: 'nowhere' });
+test('the error for an unknown namespace names it and the command that creates it', async () => {
+  const message = await readRefusal({ ...withKey(), TEMPORAL_NAMESPACE: 'nowhere' });
   expect(message).toMatch(/has no namespace "nowhere"/);
   expect(message).toMatch(/temporal operator namespace create --namespace nowhere/);
 });
 
 test.each([
-  ['a profile file that is not there', { TEMPORAL_CONFIG_FILE: '/nowhere/temporal.toml' }, /no such file/],
+  ['a profile file that does not exist', { TEMPORAL_CONFIG_FILE: '/nowhere/temporal.toml' }, /no such file/],
   [
-    'a certificate that is not there',
+    'a certificate that does not exist',
     { TEMPORAL_TLS_SERVER_CA_CERT_PATH: '/nowhere/ca.pem' },
     /ca\.pem.*can't be read/,
   ],
@@ -156,26 +156,26 @@ test.each([
     { TEMPORAL_TLS_CLIENT_CERT_PATH: '/nowhere/client.pem' },
     /must be set together/,
   ],
-])('%s is an error of its own', async (_, env, expected) => {
-  expect(await refusal({ TEMPORAL_ADDRESS: '127.0.0.1:7233', ...env })).toMatch(expected);
+])('%s has its own message', async (_, env, expected) => {
+  expect(await readRefusal({ TEMPORAL_ADDRESS: '127.0.0.1:7233', ...env })).toMatch(expected);
 });
 
-test('a profile that is not in the file, and a file that is no TOML, are named without quoting a line of it', async () => {
+test('the error for an unknown profile or an invalid TOML file names it and quotes no line of the file', async () => {
   const file = join(folder, 'broken.toml');
   await writeFile(file, `[profile.default]\napi_key = "${API_KEY}\n`);
-  const broken = await refusal({ TEMPORAL_CONFIG_FILE: file });
+  const broken = await readRefusal({ TEMPORAL_CONFIG_FILE: file });
   expect(broken).toMatch(/broken\.toml, line 2 can't be read/);
   await writeFile(file, `[profile.default]\napi_key = "${API_KEY}"\n`);
-  expect(await refusal({ TEMPORAL_CONFIG_FILE: file, TEMPORAL_PROFILE: 'other' })).toMatch(
+  expect(await readRefusal({ TEMPORAL_CONFIG_FILE: file, TEMPORAL_PROFILE: 'other' })).toMatch(
     /TEMPORAL_PROFILE is "other", and .* has no such profile/,
   );
   await writeFile(file, '');
-  expect(await refusal({ TEMPORAL_CONFIG_FILE: file })).toMatch(
+  expect(await readRefusal({ TEMPORAL_CONFIG_FILE: file })).toMatch(
     /can't be read as TOML with a table \[profile.default\]/,
   );
 });
 
-test('a reader of histories without the right key says that it can not ask, and does not throw', async () => {
+test('a reader of histories with a wrong key reports that Temporal is unreachable, and does not throw', async () => {
   const settings = readTemporalSettings({ ...withTls(), TEMPORAL_API_KEY: 'tmprl-canarykey-wrong' });
   const histories = openHistories(settings, undefined);
   const reading = await histories.read({ workflowId: 'wake/none/none', temporalRunId: null });
@@ -184,7 +184,7 @@ test('a reader of histories without the right key says that it can not ask, and 
   await histories.close();
 });
 
-test('a server that is not there is unreachable, which time may mend', async () => {
+test('a server that does not answer is unreachable, and the configuration needs no fix', async () => {
   const error = await toNowhere;
   expect(error).toBeInstanceOf(TemporalUnavailable);
   expect(error).toMatchObject({ needsFix: false });

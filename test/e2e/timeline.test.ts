@@ -1,5 +1,5 @@
-// GET /v1/runs/{run}/timeline and `npm run explain`: one list of ledger, room and history, and the same from the ledger
-// alone where Temporal has forgotten the run or does not answer.
+// GET /v1/runs/{run}/timeline and `npm run explain`: one list of the entries of ledger, room and history. If Temporal no
+// longer has the run or does not answer, the list has only the entries of ledger and room.
 
 import { execFile } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
@@ -20,7 +20,7 @@ import { COMPILED } from '../support/compiled';
 const CLI = join(COMPILED, 'worker', 'cli', 'main.js');
 const execute = promisify(execFile);
 
-/** Every kind of step, with a word in each that no timeline may show. */
+/** Every kind of step. Each contains a word that a timeline must not show. */
 const EVERYTHING = answer.reply({
   reply: 'Canary reply.',
   memory: { category: 'fact', content: 'canary memory', tags: ['canarytag'], visibility: 'shared' },
@@ -29,17 +29,17 @@ const EVERYTHING = answer.reply({
   ],
 });
 
-/** Which reader the API asks is each test's choice. */
+/** The reader of histories that the API uses; a test may replace it. */
 let reader: RunHistories = NO_HISTORIES;
 let real: RunHistories;
 let folder: string;
-/** Without any execution in it. */
+/** A namespace without executions. */
 const namespace = `elsewhere-${randomBytes(4).toString('hex')}`;
 let model: ScriptedModel;
 let api: TestApi;
 let room: TestRoom;
 let worker: TestWorker;
-/** A worker that can't write memory, on a queue of its own. */
+/** A worker that can't write memory, on its own task queue. */
 let failing: TestWorker;
 
 beforeAll(async () => {
@@ -49,7 +49,7 @@ beforeAll(async () => {
   const histories: RunHistories = { read: (execution) => reader.read(execution), close: () => Promise.resolve() };
   api = await startTestApi({ providers: { openai: model.url }, histories });
   room = await setUpRoom(api);
-  // Tasks for it wake nobody, so that no run is in another's way.
+  // A task for this agent starts no run, so it does not disturb the other runs.
   const clerk = { slug: 'clerk', name: 'Clerk', instructions: 'File it.', always_on: false };
   const { id: agent } = await expectStatus(201, room.larkspur.admin.post('/v1/agents', clerk));
   await expectStatus(201, room.larkspur.admin.post(`${room.path}/roster`, { agent, preset: 'autonomous' }));
@@ -89,9 +89,9 @@ async function run(by = worker): Promise<{ id: string; workflowId: string }> {
 const message = (): object => ({ type: 'message', text: '@scribe canary question' });
 const timeline = (runId: string): Promise<Json> =>
   expectStatus(200, room.larkspur.member.get(`/v1/runs/${runId}/timeline`));
-const saysOf = (body: Json): string[] => body.data.map((entry: Json) => entry.message);
+const messagesOf = (body: Json): string[] => body.data.map((entry: Json) => entry.message);
 
-test('a run that did everything: one list in time order of wake, claim, request, steps, room events and history', async () => {
+test('the timeline of a run with every kind of step lists wake, claim, request, steps, room events and history by time', async () => {
   model.script(EVERYTHING);
   const { id } = await run();
   const body = await timeline(id);
@@ -99,7 +99,7 @@ test('a run that did everything: one list in time order of wake, claim, request,
   const times = body.data.map((entry: Json) => Date.parse(entry.at));
   expect(times).toEqual([...times].sort((a, b) => a - b));
   expect(new Set(body.data.map((entry: Json) => entry.source))).toEqual(new Set(['ledger', 'room', 'temporal']));
-  const says = saysOf(body);
+  const messages = messagesOf(body);
   for (const expected of [
     /^wake is written: message msg_/,
     /^wake is delivered/,
@@ -120,12 +120,12 @@ test('a run that did everything: one list in time order of wake, claim, request,
     /^run is closed: replied; no late attempt/,
     /^workflow execution is completed: ended · replied · run_/,
   ]) {
-    expect(says).toContainEqual(expect.stringMatching(expected));
+    expect(messages).toContainEqual(expect.stringMatching(expected));
   }
   expect(JSON.stringify(body)).not.toMatch(/canary/i);
 });
 
-test('a run that stopped at a step: the attempt and its failure, and what was not reached', async () => {
+test('the timeline of a run that failed at a step shows the failed attempt and the steps that were not reached', async () => {
   model.script(EVERYTHING);
   const { id } = await run(failing);
   const body = await timeline(id);
@@ -136,11 +136,11 @@ test('a run that stopped at a step: the attempt and its failure, and what was no
       { step: 'task_send:1', state: 'not_reached', code: null },
     ],
   });
-  expect(saysOf(body)).toContainEqual(expect.stringMatching(/^writeMemory \(memory\) fails: Transient: /));
-  expect(saysOf(body)).toContain('task_send:1: not_reached');
+  expect(messagesOf(body)).toContainEqual(expect.stringMatching(/^writeMemory \(memory\) fails: Transient: /));
+  expect(messagesOf(body)).toContain('task_send:1: not_reached');
 });
 
-test('a run under way: its attempt is not over, and no step is known yet', async () => {
+test('the timeline of an open run shows its unfinished attempt and no step', async () => {
   const held = answer.hold('late');
   model.script(held);
   const { id: messageId } = await expectStatus(201, room.larkspur.member.post(`${room.path}/events`, message()));
@@ -149,27 +149,27 @@ test('a run under way: its attempt is not over, and no step is known yet', async
   const { id } = await api.db.run.findFirstOrThrow({ where: { messageId } });
   const body = await until('the pending attempt', async () => {
     const seen = await timeline(id);
-    return saysOf(seen).includes('callModel: attempt 1 is not over yet') && seen;
+    return messagesOf(seen).includes('callModel: attempt 1 is not over yet') && seen;
   });
   expect(body).toMatchObject({ state: 'open', ending: null, not_done: [] });
   held.release();
   await closedRun(api.db, messageId);
 });
 
-test('a reset copy of an execution stands in the timeline of the run that it met', async () => {
+test('the timeline of a run shows the copy that a reset of its execution created', async () => {
   model.script('Hello.');
   const { id, workflowId } = await run();
   const runId = await resetExecution(worker.client, workflowId);
   await worker.client.workflow.getHandle(workflowId, runId).result();
   const body = await until('the copy to be listed', async () => {
     const seen = await timeline(id);
-    return saysOf(seen).some((says) => says.startsWith(`${runId} ends`)) && seen;
+    return messagesOf(seen).some((entry) => entry.startsWith(`${runId} ends`)) && seen;
   });
-  expect(saysOf(body)).toContain(`another execution, ${runId}, is started`);
+  expect(messagesOf(body)).toContain(`another execution, ${runId}, is started`);
   expect(body.ending).toBe('replied');
 });
 
-test('the same ledger where Temporal has forgotten the run, does not answer, or is not configured', async () => {
+test('the timeline shows the same ledger if Temporal no longer has the run, does not answer, or is not configured', async () => {
   model.script('Hello.');
   const { id } = await run();
   const whole = await timeline(id);
@@ -183,11 +183,11 @@ test('the same ledger where Temporal has forgotten the run, does not answer, or 
   reader = away;
   const unreachable = await timeline(id);
   expect(unreachable).toMatchObject({ history: { state: 'unreachable' }, data: ledger });
-  // A tenant is not told where our servers are.
+  // A company must not see the addresses of the servers.
   expect(JSON.stringify(unreachable)).not.toContain('127.0.0.1');
   await away.close();
 
-  // As after its retention, or in a cluster that was restored: the server answers, and does not know it.
+  // As after the retention period or in a restored cluster: the server answers and does not have the execution.
   const elsewhere = openHistories(
     readTemporalSettings({ TEMPORAL_ADDRESS: temporalAddress(), TEMPORAL_NAMESPACE: namespace }),
     undefined,
@@ -202,13 +202,13 @@ test('the same ledger where Temporal has forgotten the run, does not answer, or 
   await elsewhere.close();
 });
 
-test('another company gets 404 as if there were no such run, also in the same room; an own agent key may look', async () => {
+test('another company of the room gets the same 404 as for an unknown run; an agent key of the own company may read it', async () => {
   model.script('Hello.');
   const { id } = await run();
   const path = `/v1/runs/${id}/timeline`;
   const theirs = await expectStatus(404, room.tamarack.admin.get(path));
-  const nobodys = await expectStatus(404, room.tamarack.admin.get(`/v1/runs/${otherId(id)}/timeline`));
-  expect({ ...theirs, request_id: null, instance: null }).toEqual({ ...nobodys, request_id: null, instance: null });
+  const missing = await expectStatus(404, room.tamarack.admin.get(`/v1/runs/${otherId(id)}/timeline`));
+  expect({ ...theirs, request_id: null, instance: null }).toEqual({ ...missing, request_id: null, instance: null });
   await expectStatus(200, room.larkspur.agent.get(path));
   await expectStatus(200, room.larkspur.service.get(path));
   await expectStatus(403, api.client(api.operatorKey).get(path));
@@ -218,7 +218,7 @@ function otherId(id: string): string {
   return id.slice(0, -1) + (id.endsWith('0') ? '1' : '0');
 }
 
-/** Runs the compiled command, and returns how it ended. */
+/** Runs the compiled command and returns its exit code and output. */
 async function explain(...args: string[]): Promise<{ code: number; stdout: string; stderr: string }> {
   const env = {
     PATH: process.env['PATH'],
@@ -234,7 +234,7 @@ async function explain(...args: string[]): Promise<{ code: number; stdout: strin
   }
 }
 
-test('explain prints the same content, writes a history that replays, and replays it against this code', async () => {
+test('explain prints the timeline, writes a history file that replays, and replays the history with this code', async () => {
   model.script(EVERYTHING);
   const { id, workflowId } = await run();
   const file = join(folder, 'history.json');
@@ -245,7 +245,7 @@ test('explain prints the same content, writes a history that replays, and replay
   expect(JSON.parse(stdout)).toEqual(body);
   const printed = await explain(id);
   expect(printed.code).toBe(0);
-  for (const says of saysOf(body)) expect(printed.stdout).toContain(says);
+  for (const entry of messagesOf(body)) expect(printed.stdout).toContain(entry);
 
   const history = JSON.parse(await readFile(file, 'utf8'));
   expect(await replayHistory(history, workflowId, undefined)).toMatchObject({ replays: true });
@@ -256,7 +256,7 @@ test('explain prints the same content, writes a history that replays, and replay
   });
 });
 
-test('explain says what it was not given: no such run, no run at all', async () => {
+test('explain reports an unknown run, and its usage if no run is given', async () => {
   expect(await explain('run_nobody')).toMatchObject({ code: 1, stderr: expect.stringContaining('no run run_nobody') });
   expect(await explain()).toMatchObject({ code: 2, stderr: expect.stringContaining('usage:') });
 });

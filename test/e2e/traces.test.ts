@@ -1,5 +1,5 @@
-// One trace from the HTTP request to the reply, through two processes and Temporal, as a collector receives it. And none
-// of it, not even loaded, where nobody asks for spans.
+// One trace from the HTTP request to the reply, through two processes and Temporal, as a collector receives it. Without a
+// configured endpoint there is no trace, and the SDK is not loaded.
 
 import { execFile, fork, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
@@ -47,7 +47,7 @@ async function end(child: ChildProcess): Promise<void> {
   await once(child, 'exit');
 }
 
-test('a message, its wake, its run and the reply are one trace, and no span says what was said', async () => {
+test('a message, its wake, its run and the reply are one trace, and no span contains message text', async () => {
   const env = {
     ...workerEnv(world, `test-${randomBytes(6).toString('hex')}`),
     API_PORT: '0',
@@ -88,18 +88,18 @@ test('a message, its wake, its run and the reply are one trace, and no span says
   const parentOf = (span: ReceivedSpan | undefined) => spans.find(({ spanId }) => spanId === span?.parentSpanId);
   const pathOf = (span: ReceivedSpan | undefined): string[] =>
     span === undefined ? [] : [...pathOf(parentOf(span)), span.name];
-  const way = ['POST /v1/rooms/:room/events', 'dispatch wake', 'StartWorkflow:agentRun', 'RunWorkflow:agentRun'];
+  const route = ['POST /v1/rooms/:room/events', 'dispatch wake', 'StartWorkflow:agentRun', 'RunWorkflow:agentRun'];
   const paths = spans.map((span) => pathOf(span).join(' > '));
   for (const activity of ['claimMessage', 'callModel', 'postReply'])
-    expect(paths).toContain([...way, `StartActivity:${activity}`, `RunActivity:${activity}`].join(' > '));
-  const second = [...way, 'StartActivity:postReply', 'RunActivity:postReply', ...way.slice(1)].join(' > ');
+    expect(paths).toContain([...route, `StartActivity:${activity}`, `RunActivity:${activity}`].join(' > '));
+  const second = [...route, 'StartActivity:postReply', 'RunActivity:postReply', ...route.slice(1)].join(' > ');
   expect(paths).toContain(second);
   expect(new Set(spans.map(({ service }) => service))).toEqual(new Set(['durable-room-api', 'workers']));
   expect(receiver.text()).not.toMatch(/secret words|sk-test-key|dr_[a-z]+_[A-Za-z0-9]{8}/);
 });
 
-test('without an endpoint no wake carries a trace, and no process loads the SDK or the interceptors', async () => {
-  await world.post('nobody is called');
+test('without an endpoint no wake has a trace, and no process loads the SDK or the interceptors', async () => {
+  await world.post('no agent is addressed');
   await world.post('@scribe untraced');
   const wakes = await world.db.wake.findMany({ orderBy: { id: 'desc' }, take: 1 });
   expect(wakes).toMatchObject([{ traceparent: null }]);
@@ -119,6 +119,6 @@ test.each([
   [{ OTEL_SERVICE_NAME: 'ours' }, false],
   [{ OTEL_EXPORTER_OTLP_ENDPOINT: 'http://127.0.0.1:4318', OTEL_SDK_DISABLED: 'true' }, false],
   [{ OTEL_EXPORTER_OTLP_ENDPOINT: 'http://127.0.0.1:4318', OTEL_TRACES_EXPORTER: 'none' }, false],
-])('%j asks for spans: %s', (env, wanted) => {
+])('%j enables spans: %s', (env, wanted) => {
   expect(wantsTracing(env)).toBe(wanted);
 });

@@ -1,4 +1,4 @@
-// The cells of the table: every crash point, fault and policy, and what was seen in each.
+// The cells of the table: every crash point, fault and policy, and the result of each.
 
 import type { CrashOutcome } from '../../support/crash-outcome';
 import { nearestThing, whyNotApplicable, type CrashFault } from '../../support/crash-faults';
@@ -16,20 +16,20 @@ export type CellResult = Cell &
     | { readonly verdict: 'not_applicable'; readonly why: string }
     | {
         readonly verdict: 'clean' | 'not_clean';
-        /** What was done instead of the fault at the point itself, or null. */
+        /** The fault that was applied instead, if the fault is not possible at the point itself; else null. */
         readonly instead: string | null;
         readonly outcome: CrashOutcome;
       }
   );
 
-/** Every cell of these faults, a fault after the other. */
+/** All cells of these faults, ordered by fault. */
 export function listCells(faults: readonly CrashFault[]): Cell[] {
   return faults.flatMap((fault) =>
     ALL_CRASH_POINTS.flatMap((point) => ON_CRASH.map((policy) => ({ point, fault, policy }))),
   );
 }
 
-/** The result of a cell in which nothing can happen, or null. */
+/** The result of a cell to which the fault does not apply, or null. */
 export function skipCell(cell: Cell): CellResult | null {
   const why = whyNotApplicable(cell.fault, cell.point);
   return why === null ? null : { ...cell, verdict: 'not_applicable', why };

@@ -1,9 +1,9 @@
-// `npm run crash-matrix`: every crash point under every fault and both policies, each looked at for what was promised.
-// `--state FILE` and `--fresh`, `--out DIR`, `--faults a,b` for a part, `--minutes N` as its bound.
+// `npm run crash-matrix`: checks the promises at every crash point under every fault and both policies.
+// `--state FILE` and `--fresh`, `--out DIR`, `--faults a,b` for some faults only, `--minutes N` as the time limit.
 //
-//   start servers → a fault after the other (its state kept) → report → stop everything
+//   start servers → run one fault after the other and save the state → report → stop everything
 //
-// Exit code 0 when every cell is clean or not applicable; 1 when one is not, or something failed; 130 when interrupted.
+// Exit code 0 if every cell is clean or not applicable, 1 if a cell is not clean or on an error, 130 if interrupted.
 
 import { mkdir, writeFile } from 'node:fs/promises';
 import { cpus } from 'node:os';
@@ -23,7 +23,7 @@ import { fingerprintOf, loadState, saveState, type MatrixState } from './state';
 
 const OWN_FOLDER = join(PROJECT_ROOT, '.durable-room');
 const OUT = join(OWN_FOLDER, 'crash-matrix');
-/** Four times what it takes on two busy cores. */
+/** Four times the duration on two busy cores. */
 const MINUTES = 40;
 
 interface Options {
@@ -47,11 +47,11 @@ function readOptions(): Options {
   });
   const faults = values.faults.split(',').map((name) => {
     const fault = ALL_CRASH_FAULTS.find((known) => known === name);
-    if (!fault) throw new Error(`--faults: "${name}" is none of ${ALL_CRASH_FAULTS.join(', ')}`);
+    if (!fault) throw new Error(`--faults: "${name}" is not one of ${ALL_CRASH_FAULTS.join(', ')}`);
     return fault;
   });
   const minutes = Number(values.minutes);
-  if (!(minutes > 0)) throw new Error('--minutes is a number above 0');
+  if (!(minutes > 0)) throw new Error('--minutes must be a number above 0');
   return {
     faults: [...new Set(faults)],
     state: resolve(values.state),
@@ -62,12 +62,14 @@ function readOptions(): Options {
   };
 }
 
-async function beginOrGoOn(options: Options, say: (line: string) => void): Promise<MatrixState> {
+async function startOrResume(options: Options, say: (line: string) => void): Promise<MatrixState> {
   const fingerprint = fingerprintOf(COMPILED);
   const { faults } = options;
   const loaded = options.isFresh ? { state: null, why: null } : await loadState(options.state, { fingerprint, faults });
   if (loaded.state !== null) {
-    say(`going on after ${loaded.state.done.map(({ fault }) => fault).join(', ') || 'nothing'} (--fresh begins anew)`);
+    say(
+      `resuming after ${loaded.state.done.map(({ fault }) => fault).join(', ') || 'no fault'} (--fresh starts again)`,
+    );
     loaded.state.starts += 1;
     return loaded.state;
   }
@@ -87,20 +89,20 @@ async function main(): Promise<number> {
   const aborted = new Promise<never>((_, reject) => {
     abort.signal.addEventListener('abort', () => reject(abort.signal.reason as Error));
   });
-  // Heard by the race below; without this, an abort while everything stops would be an unhandled one.
+  // The races below handle the rejection. Without this line, an abort during the stop would be an unhandled rejection.
   aborted.catch(() => undefined);
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
     process.on(signal, () => abort.abort(new Interrupted()));
   }
   const bound = setTimeout(() => {
-    abort.abort(new Error(`not done in ${options.minutes} minutes; another start goes on from here`));
+    abort.abort(new Error(`not finished in ${options.minutes} minutes; the next start resumes here`));
   }, options.minutes * 60_000);
 
   let servers: CrashServers | undefined;
   let model: ScriptedModel | undefined;
   let starting: Promise<CrashServers> | undefined;
   try {
-    const state = await beginOrGoOn(options, say);
+    const state = await startOrResume(options, say);
     say(`${listCells(state.faults).length} cells; the state is in ${options.state}`);
     await saveState(options.state, state);
     progress.begin('starting PostgreSQL and Temporal');
@@ -110,7 +112,7 @@ async function main(): Promise<number> {
       log: (line) => progress.at(line),
     });
     servers = await Promise.race([aborted, starting]);
-    // Where the tests' worlds and workers find their servers.
+    // Test worlds and workers read the addresses of their servers from these variables.
     Object.assign(process.env, {
       TEST_DATABASE_URL_BASE: servers.databaseUrl,
       TEST_TEMPORAL_ADDRESS: servers.temporalAddress,
@@ -128,7 +130,7 @@ async function main(): Promise<number> {
         await saveState(options.state, state);
       },
     });
-    // Lost when the race is, and what it then meets are stopped servers.
+    // After an abort no code awaits this promise, and it rejects because the servers have stopped.
     running.catch(() => undefined);
     await Promise.race([aborted, running]);
     progress.stop();
@@ -137,7 +139,7 @@ async function main(): Promise<number> {
     return countCells(allCells(state)).notClean === 0 ? 0 : 1;
   } catch (error) {
     if (abort.signal.reason instanceof Interrupted) {
-      say('interrupted; another start goes on from here');
+      say('interrupted; the next start resumes here');
       return 130;
     }
     console.error(error);

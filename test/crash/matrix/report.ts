@@ -1,4 +1,4 @@
-// What the matrix found, for people in Markdown and in the terminal, for programs in JSON.
+// The results of the matrix, as Markdown, as JSON and as a summary for the terminal.
 
 import { CRASH_FAULTS, ENDS_WITHIN_MS } from '../../support/crash-faults';
 import { CRASH_POINTS, type CrashPoint } from '../../support/crash-points';
@@ -19,22 +19,22 @@ export function secondsOf(state: MatrixState): number {
   return state.done.reduce((sum, each) => sum + each.seconds, 0);
 }
 
-/** One cause usually spoils a whole fault; the report has them all. */
+/** One cause usually affects all cells of a fault. The report lists all cells. */
 const SHOWN_LIMIT = 20;
 
 const PROMISES = [
-  'every effect is in the room at most once, whoever wrote it, and the agent has one claim and one run',
-  'the ledger says exactly what is in the room, `seq` has no gaps, and the room says once how the run ended',
-  'at most three model requests, none that is not in the ledger, at most one answered',
-  `the run ended within ${ENDS_WITHIN_MS / 1_000} s of the fault, under \`resume\` with everything done`,
-  'no transaction was left open and no lock held; the worker then stopped when asked to',
+  'every effect is in the room at most once, whichever worker wrote it, and the agent has one claim and one run',
+  'the ledger equals the room, `seq` has no gaps, and the room has one event for the end of the run',
+  'there are at most three model requests, all in the ledger, and at most one is answered',
+  `the run ended within ${ENDS_WITHIN_MS / 1_000} s of the fault, and under \`resume\` every step is done`,
+  'no transaction is left open and no lock is held, and the worker then stops on request',
 ];
 
-function inWords(counts: Counts): string {
+function formatCounts(counts: Counts): string {
   return `${counts.cells} cells: ${counts.clean} clean, ${counts.notClean} not clean, ${counts.notApplicable} not applicable`;
 }
 
-function whatIsTrueAt(point: CrashPoint): string {
+function describePoint(point: CrashPoint): string {
   const [activity, window] = point.split(':') as [keyof typeof CRASH_POINTS, string];
   return (CRASH_POINTS[activity] as Record<string, string>)[window] ?? '';
 }
@@ -49,18 +49,19 @@ function slowest(result: FaultResult): number | null {
 }
 
 function rowOf(cell: CellResult): string {
-  const place = `| \`${cell.point}\` | ${cell.policy} |`;
-  if (cell.verdict === 'not_applicable') return `${place} | | | | | not applicable: ${cell.why} |`;
+  const prefix = `| \`${cell.point}\` | ${cell.policy} |`;
+  if (cell.verdict === 'not_applicable') return `${prefix} | | | | | not applicable: ${cell.why} |`;
   const { outcome } = cell;
   const { replies, memory, responses, tasks } = outcome.effects;
   const ending = `${outcome.ending ?? 'none'}${outcome.code === null ? '' : ` (${outcome.code})`}`;
-  const said = cell.verdict === 'clean' ? 'clean' : `**not clean**: ${outcome.why.join('; ').replaceAll('|', '\\|')}`;
+  const verdict =
+    cell.verdict === 'clean' ? 'clean' : `**not clean**: ${outcome.why.join('; ').replaceAll('|', '\\|')}`;
   return [
-    `${place} ${ending}`,
+    `${prefix} ${ending}`,
     `${replies} + ${memory} + ${responses} + ${tasks}`,
     `${outcome.requests.sent} (${outcome.requests.ledger.join(', ')})`,
     secondsIn(outcome.endedAfterMs),
-    `${said}${cell.instead === null ? '' : `; ${cell.instead}`} |`,
+    `${verdict}${cell.instead === null ? '' : `; ${cell.instead}`} |`,
   ].join(' | ');
 }
 
@@ -69,22 +70,22 @@ export function toMarkdown({ command, machine, state }: MatrixReport): string {
   return [
     '# Crash matrix',
     '',
-    `\`${command}\`, begun ${state.startedAt}${state.starts > 1 ? `, started ${state.starts} times` : ''}; ${machine}.`,
+    `\`${command}\`, first started ${state.startedAt}${state.starts > 1 ? `, ${state.starts} starts` : ''}; ${machine}.`,
     '',
-    `**${inWords(countCells(cells))}**, in ${secondsOf(state).toFixed(0)} s.`,
+    `**${formatCounts(countCells(cells))}**, in ${secondsOf(state).toFixed(0)} s.`,
     '',
-    'Every run declares a reply, a memory line, the answer to a task and a task for another agent, and stands at its point',
-    'in its own room when the fault happens to all of them at once. A cell is clean when',
+    'Every run declares a reply, a memory line, the answer to a task and a task for another agent. All runs are held at their',
+    'points, each in its own room, when the fault happens. A cell is clean if',
     '',
     ...PROMISES.map((promise) => `- ${promise}`),
     '',
-    'Effects are reply + memory line + task response + task sent; requests are those that reached the provider, and how the',
-    'ledger says that each ended. At `closeRun` points the provider refuses the request: only then a run closes by that activity.',
+    'Effects are reply + memory line + task response + task sent. Requests are those that reached the provider, with their',
+    'outcomes in the ledger. At `closeRun` points the provider refuses the request: only then does that activity close a run.',
     '',
     ...state.done.flatMap((result) => [
       `## ${result.fault}`,
       '',
-      `${CRASH_FAULTS[result.fault]}. ${inWords(countCells(result.cells))}; ${result.seconds.toFixed(0)} s.`,
+      `${CRASH_FAULTS[result.fault]}. ${formatCounts(countCells(result.cells))}; ${result.seconds.toFixed(0)} s.`,
       '',
       '| point | policy | ending | effects | requests | ended after, s | |',
       '| --- | --- | --- | --- | --- | --- | --- |',
@@ -93,7 +94,7 @@ export function toMarkdown({ command, machine, state }: MatrixReport): string {
     ]),
     '## The points',
     '',
-    ...[...new Set(cells.map((cell) => cell.point))].map((point) => `- \`${point}\`: ${whatIsTrueAt(point)}`),
+    ...[...new Set(cells.map((cell) => cell.point))].map((point) => `- \`${point}\`: ${describePoint(point)}`),
     '',
   ].join('\n');
 }
@@ -116,7 +117,7 @@ export function toJson({ command, machine, state }: MatrixReport): unknown {
   };
 }
 
-/** The table in short, and every cell that is not clean. */
+/** Prints the counts of each fault, and the cells that are not clean. */
 export function printSummary(state: MatrixState, say: (line: string) => void): void {
   say('');
   say(
@@ -135,7 +136,7 @@ export function printSummary(state: MatrixState, say: (line: string) => void): v
     say(`${result.fault.padEnd(18)}${row.map((value) => String(value).padStart(11)).join('')}`);
   }
   say('');
-  say(`${inWords(countCells(allCells(state)))}, in ${secondsOf(state).toFixed(0)} s`);
+  say(`${formatCounts(countCells(allCells(state)))}, in ${secondsOf(state).toFixed(0)} s`);
   const notClean = allCells(state).flatMap((cell) => (cell.verdict === 'not_clean' ? [cell] : []));
   for (const cell of notClean.slice(0, SHOWN_LIMIT)) {
     say(`NOT CLEAN: ${cell.fault}, ${cell.point}, ${cell.policy}: ${cell.outcome.why.join('; ')}`);

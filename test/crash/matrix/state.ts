@@ -1,5 +1,5 @@
-// What a matrix has done so far, in a file, so that a second start goes on where the first was stopped. A fault is the
-// smallest part of it. Results of other code or of other faults are not gone on from.
+// The finished faults of a matrix, in a file, so that a second start resumes after the last finished fault. A state of other
+// code or of other faults is not resumed.
 
 import { createHash } from 'node:crypto';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
@@ -15,16 +15,16 @@ export interface FaultResult {
 }
 
 export interface MatrixState {
-  /** Of the code that was run. */
+  /** The fingerprint of the code that ran. */
   readonly fingerprint: string;
   readonly faults: readonly CrashFault[];
   readonly startedAt: string;
-  /** How often it was started. */
+  /** The number of starts of this matrix. */
   starts: number;
   readonly done: FaultResult[];
 }
 
-/** The state to go on from, or null with the reason why there is none. */
+/** The state to resume, or null. With null, the reason why a file is not used, or null if there is no file. */
 export async function loadState(
   file: string,
   wanted: { fingerprint: string; faults: readonly CrashFault[] },
@@ -33,13 +33,15 @@ export async function loadState(
   let state: MatrixState;
   try {
     state = JSON.parse(await readFile(file, 'utf8')) as MatrixState;
-    if (!Array.isArray(state.done) || !Array.isArray(state.faults)) throw new Error('it is not a state');
+    if (!Array.isArray(state.done) || !Array.isArray(state.faults)) throw new Error('it is not a state of the matrix');
   } catch (error) {
-    return { state: null, why: `${file} can't be read (${(error as Error).message}): begun anew` };
+    return { state: null, why: `${file} can't be read (${(error as Error).message}): starting again` };
   }
-  if (state.fingerprint !== wanted.fingerprint) return { state: null, why: 'the code is another: begun anew' };
-  if (String(state.faults) !== String(wanted.faults)) return { state: null, why: 'the faults are others: begun anew' };
-  if (state.done.length === state.faults.length) return { state: null, why: 'the last one was finished: begun anew' };
+  if (state.fingerprint !== wanted.fingerprint) return { state: null, why: 'the code has changed: starting again' };
+  if (String(state.faults) !== String(wanted.faults))
+    return { state: null, why: 'the faults are different: starting again' };
+  if (state.done.length === state.faults.length)
+    return { state: null, why: 'the last matrix is complete: starting again' };
   return { state };
 }
 
@@ -49,7 +51,7 @@ export async function saveState(file: string, state: MatrixState): Promise<void>
   await rename(`${file}.new`, file);
 }
 
-/** Of all compiled code that a cell runs, and of the migrations. */
+/** The hash of all compiled code that a cell runs, and of the migrations. */
 export function fingerprintOf(dist: string): string {
   const hash = createHash('sha256');
   const parts = ['workflows', 'activities', 'prisma', 'worker', 'test/support', 'test/crash/matrix'];

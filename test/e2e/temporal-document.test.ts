@@ -1,5 +1,5 @@
-// Checks docs/temporal.md against a real server with Temporal's own CLI: `temporal workflow show` of a run that ended well and
-// of a run whose worker was killed, and the list queries.
+// Checks docs/temporal.md against a real server with the Temporal CLI: `temporal workflow show` of a successful run and of a
+// run whose worker was killed, and the list queries.
 
 import { execFile } from 'node:child_process';
 import { readFileSync } from 'node:fs';
@@ -72,18 +72,18 @@ async function runThatWaits(): Promise<Run> {
 
 /** A worker dies inside the second acting step, and another worker closes the run. */
 async function killedRun(): Promise<Run> {
-  const env = { ...workerEnv(world, `readme-${newId('run')}`), RUN_STEP_TIMEOUT_SECONDS: '2' };
+  const env = { ...workerEnv(world, `document-${newId('run')}`), RUN_STEP_TIMEOUT_SECONDS: '2' };
   const dying = forkCrashWorker(env, { points: ['writeMemory:inside'], action: 'kill' });
   await dying.ready;
   model.script(WITH_MEMORY);
   const posted = await world.post('@scribe hello');
   await dying.ended;
-  const heir = forkWorker(env);
-  await heir.ready;
+  const successor = forkWorker(env);
+  await successor.ready;
   const run = await closedRun(world.db, posted.messageId, world.scribe.id);
   expect(run.ending).toBe('partial');
   await until('the workflow to end', async () => (await shown(run)).includes('WorkflowExecutionCompleted'));
-  await heir.kill();
+  await successor.kill();
   return run;
 }
 
@@ -95,7 +95,7 @@ async function temporal(...args: string[]): Promise<string> {
 const shown = ({ workflowId }: Run): Promise<string> =>
   temporal('workflow', 'show', '--detailed', '--workflow-id', workflowId);
 
-/** The lines of every fenced block of the document that contains this text. */
+/** The lines of every fenced block in the document that contains this text. */
 function blocksWith(text: string): string[][] {
   const blocks = DOCUMENT.split('```').filter((_, index) => index % 2 === 1);
   return blocks.filter((block) => block.includes(text)).map((block) => block.trim().split('\n'));
@@ -127,19 +127,19 @@ function expectShows(block: readonly string[], output: string): void {
   }
 }
 
-test('`temporal workflow show` of a run that ended well prints what docs/temporal.md shows', async () => {
+test('`temporal workflow show` of a successful run prints the block of docs/temporal.md', async () => {
   const [block] = blocksWith('"ending":"replied"');
   expect(block?.length).toBeGreaterThan(5);
   expectShows(block ?? [], await shown(replied));
 });
 
-test('`temporal workflow show` of a run whose worker was killed prints what docs/temporal.md shows', async () => {
+test('`temporal workflow show` of a run whose worker was killed prints the block of docs/temporal.md', async () => {
   const [block] = blocksWith('"ending":"partial"');
   expect(block?.length).toBeGreaterThan(5);
   expectShows(block ?? [], await shown(killed));
 });
 
-test("the Web UI's page of a run has its summary, the summary of each activity, and the current details", async () => {
+test('the data of the Web UI contains the summary of the run, a summary of each activity and the current details', async () => {
   const handle = worker.client.workflow.getHandle(replied.workflowId);
   expect(await (await handle.describe()).staticSummary()).toMatch(/^wake wake_/);
   const metadata = await handle.query<{ currentDetails: string }>('__temporal_workflow_metadata');
@@ -152,7 +152,7 @@ test("the Web UI's page of a run has its summary, the summary of each activity, 
   expect(summaries).toEqual(['"claim"', '"model call"', '"reply"']);
 });
 
-test('a block with a line that the output lacks is an error', async () => {
+test('the check of a block fails if the output lacks one of its lines', async () => {
   await expect(async () => expectShows(['1 TIME WorkflowExecutionFailed'], await shown(replied))).rejects.toThrow(
     /which is not in/,
   );
@@ -190,7 +190,7 @@ test.each(QUERIES)('the list query with %s finds those runs and no others', asyn
   });
 });
 
-test('every list query in docs/temporal.md is one of these', () => {
+test('docs/temporal.md has no other list query', () => {
   const commands = DOCUMENT.split('\n').filter((line) => line.startsWith('temporal workflow list'));
   expect(commands).toHaveLength(QUERIES.length);
 });
