@@ -1,6 +1,6 @@
-// Records one history per ending on a real server, for the present version: `npm run record-histories`. Commit what changed
-// together with the change of the workflow that made it necessary, and never without saying why old histories still
-// replay. Those of an earlier version are never recorded again: its runs may still be open.
+// Records one history for each way on a real server, for the current version: `npm run record-histories`. Commit changed
+// histories together with the workflow change that needs them, and explain why old histories still replay. Never record the
+// histories of an earlier version again: its runs may still be open.
 
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';

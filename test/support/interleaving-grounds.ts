@@ -1,4 +1,4 @@
-// Rooms for random programs, each of its own and all in one database, made many at a time.
+// Creates rooms for random programs: one room for each program, many rooms at a time, all in one database.
 
 import { RoomDraft, type Author } from '../../prisma/store/rooms/room-draft';
 import { newId } from '../../prisma/store/db/ids';
@@ -7,7 +7,7 @@ import { lockRoomForWrite } from '../../prisma/store/rooms/roster';
 import { stageTask } from '../../prisma/store/rooms/tasks';
 import type { Database } from '../../prisma/store/db/database';
 
-/** A room of its own for one program: two companies, three agents, a message for each of two of them and a task. */
+/** The room of one program: two companies, three agents, a message for each of two agents, and a task. */
 export interface Ground {
   readonly roomId: string;
   readonly companies: readonly { id: string; person: Author }[];
@@ -16,10 +16,10 @@ export interface Ground {
   readonly taskId: string;
 }
 
-/** Few enough that some programs spend it. */
+/** Small enough that some programs use all of it. */
 export const ALLOWANCE = 5;
 
-/** Opens rooms for `count` programs, their rows in a few statements. */
+/** Creates the rooms of `count` programs with a few statements. */
 export async function openGrounds(db: Database, count: number): Promise<Ground[]> {
   const slugs = ['ana', 'ben', 'clerk'];
   const drafts = Array.from({ length: count }, () => {
@@ -86,17 +86,17 @@ export async function openGrounds(db: Database, count: number): Promise<Ground[]
   return grounds;
 }
 
-/** The dispatcher sees this room's wakes from now on. */
+/** Makes the wakes of this room due, so that the dispatcher takes them. */
 export async function wakeUp(db: Database, { roomId }: Ground): Promise<void> {
   await db.$executeRaw`UPDATE wakes SET due_at = clock_timestamp() - interval '1 second' WHERE room_id = ${roomId}`;
 }
 
-/** The dispatcher passes this room's wakes over, whatever state they are in: the next program is not to see them. */
+/** Moves the wakes of this room a year ahead, so that the dispatcher skips them during the next program. */
 export async function putToSleep(db: Database, { roomId }: Ground): Promise<void> {
   await db.$executeRaw`UPDATE wakes SET due_at = clock_timestamp() + interval '1 year' WHERE room_id = ${roomId}`;
 }
 
-/** A message by hand, which answers nothing. */
+/** The fields of a message that a person posts and that refers to no other message. */
 export const FIRST_POST = { hop: 0, runId: null, refersTo: null };
 const UNSPECIFIED = {
   acceptanceCriteria: [],

@@ -1,4 +1,4 @@
-// A Temporal server or a PostgreSQL of a test's own, whose data can be kept while it is stopped, put back, and lost.
+// Starts a Temporal server or a PostgreSQL for one test. While it is stopped, its data can be saved, restored and deleted.
 
 import { execFile } from 'node:child_process';
 import { chmod, mkdtemp, readdir, rm } from 'node:fs/promises';
@@ -19,13 +19,13 @@ export interface OwnServer {
   readonly address: string;
   stop(): Promise<void>;
   start(): Promise<void>;
-  /** Copies what is stored. The server must be stopped. */
+  /** Saves a copy of the stored data. The server must be stopped. */
   keep(): Promise<void>;
-  /** Makes what is stored what it was at `keep`. The server must be stopped. */
+  /** Restores the copy of `keep`. The server must be stopped. */
   putBack(): Promise<void>;
-  /** Removes what is stored. The server must be stopped. */
+  /** Deletes the stored data. The server must be stopped. */
   lose(): Promise<void>;
-  /** Stops it and removes everything. */
+  /** Stops the server and removes its folder. */
   dispose(): Promise<void>;
 }
 
@@ -51,10 +51,10 @@ export async function startOwnPostgres(): Promise<OwnServer> {
   });
 }
 
-/** `stored` is how the names of what a server stores begin, in its folder. */
+/** `stored` is the prefix of the names of the server's data in its folder. */
 async function startOwn(stored: string, startIn: (dir: string) => Promise<Running>): Promise<OwnServer> {
   const folder = await mkdtemp(join(tmpdir(), 'operator-'));
-  // PostgreSQL's own user passes through here.
+  // The user of PostgreSQL must be able to enter the folder.
   await chmod(folder, 0o711);
   const dir = join(folder, 'server');
   const kept = join(folder, 'kept');
@@ -75,7 +75,7 @@ async function startOwn(stored: string, startIn: (dir: string) => Promise<Runnin
     stop: () => running.stop(),
     start: async () => {
       running = await startIn(dir);
-      if (running.address !== address) throw new Error(`the server came back as ${running.address}`);
+      if (running.address !== address) throw new Error(`the server has the new address ${running.address}`);
     },
     keep: async () => {
       await run('mkdir', ['-p', kept]);

@@ -1,5 +1,5 @@
-// A worker in this process whose activities a test can hold still, fail or replace, on whichever Temporal server the test
-// names, and the two loops of a worker process as single passes.
+// Starts a worker in this process, on the Temporal server of the test's choice. A test can hold, fail or replace its
+// activities, and run single passes of the dispatcher and the reconciler.
 
 import { CONTEXT_TOKENS } from '../../activities/context/render';
 import { randomBytes } from 'node:crypto';
@@ -20,32 +20,32 @@ import { HOLD_EXPIRY_MS, quietRuntime, temporalAddress, TEST_TIMEOUTS, until } f
 export type ActivityName = keyof Activities;
 export type Place = 'before' | 'after';
 
-/** One attempt of an activity that stands still: before its work, or after its COMMIT with nobody told. */
+/** A held attempt of an activity: before its work, or after its COMMIT and before Temporal has the result. */
 export interface Stand {
-  /** Resolves when an attempt stands here. */
+  /** Resolves when an attempt is held here. */
   readonly reached: Promise<void>;
-  /** Resolves when that attempt is over, however it ended. */
+  /** Resolves when that attempt has ended in any way. */
   readonly over: Promise<void>;
-  /** Lets the attempt go on. */
+  /** Releases the attempt. */
   goOn(): void;
-  /** Fails the attempt, as a lost answer does: it may be tried again. */
+  /** Fails the attempt as if its answer were lost. Temporal may retry it. */
   fail(): void;
 }
 
 export interface OperatorWorker {
   readonly client: Client;
   readonly taskQueue: string;
-  /** Attempts begun of an activity in the runs of this agent. */
+  /** The number of started attempts of an activity in the runs of this agent. */
   attempts(agentId: string, activity: ActivityName): number;
-  /** The next attempt of this activity for this agent stands still. */
+  /** Holds the next attempt of this activity for this agent. */
   stand(agentId: string, activity: ActivityName, place: Place): Stand;
-  /** One pass of the dispatcher. */
+  /** Runs one pass of the dispatcher. */
   dispatch(): Promise<DispatchPass>;
-  /** Everything is due: one pass of the reconciler that waits for nothing. */
+  /** Makes every wake and run due, and runs one pass of the reconciler without its waiting times. */
   reconcile(): Promise<ReconcilePass>;
-  /** Resolves when no execution of this queue is listed as open: each ends, and is listed as ended, a moment after its run. */
+  /** Resolves when no execution of this queue is listed as running. An execution ends shortly after its run. */
   nothingOpen(): Promise<void>;
-  /** Fails what stands, and stops. */
+  /** Fails every held attempt and stops the worker. */
   stop(): Promise<void>;
 }
 
@@ -56,7 +56,7 @@ export interface OperatorWorkerOptions {
   readonly replace?: (activities: Activities, deps: ActivityDeps) => Activities;
 }
 
-/** Nothing is waited for: what is due is due at once. */
+/** The reconciler has no waiting times. */
 const TIMES = {
   recheckSeconds: 0,
   unclaimedLimitSeconds: 3_600,
@@ -65,7 +65,7 @@ const TIMES = {
   orphanGraceSeconds: 0,
 };
 
-/** Nothing is given up while an operator is at work, on however busy a machine. */
+/** Long enough that nothing times out during the actions of an operator on a busy machine. */
 const TIMEOUTS = { ...TEST_TIMEOUTS, limitMs: 120_000, stepMs: 60_000, modelMs: 60_000, heartbeatMs: 5_000 };
 
 export async function startOperatorWorker(
@@ -98,7 +98,7 @@ export async function startOperatorWorker(
     workflowBundle: await loadWorkflowBundle(),
     activities: stands.watch(options.replace?.(fenced, deps) ?? fenced),
     stickyQueueScheduleToStartTimeout: '1s',
-    // As a deployment's. The SDK would hold beats back until there is little time left for one that is late.
+    // The value of a deployment. The default of the SDK delays heartbeats so long that a late one can miss the time-out.
     maxHeartbeatThrottleInterval: heartbeatEveryMs(TIMEOUTS.heartbeatMs),
     shutdownGraceTime: '100ms',
   });
@@ -135,7 +135,7 @@ export async function startOperatorWorker(
   };
 }
 
-/** An attempt that stands still is alive: without its beats another would be begun after `heartbeatMs`. */
+/** Sends heartbeats while an attempt is held. Without them, Temporal would start another attempt after `heartbeatMs`. */
 async function beatUntil<T>(released: Promise<T>): Promise<T> {
   const context = Context.current();
   const beats = setInterval(() => context.heartbeat(), TIMEOUTS.heartbeatMs / 5);
@@ -154,7 +154,7 @@ interface Armed {
   arrive(): void;
   end(): void;
   readonly released: Promise<boolean>;
-  release(goesOn: boolean): void;
+  release(resumes: boolean): void;
 }
 
 function createStands() {
@@ -180,7 +180,7 @@ function createStands() {
     stand: (agentId: string, activity: ActivityName, place: Place): Stand => {
       let arrive = (): void => {};
       let end = (): void => {};
-      let release = (_goesOn: boolean): void => {};
+      let release = (_resumes: boolean): void => {};
       const over = new Promise<void>((resolve) => {
         end = resolve;
       });
@@ -204,16 +204,16 @@ function createStands() {
           const agentId = Context.current().info.workflowExecution?.workflowId.split('/')[1] ?? '';
           const key = `${agentId} ${name}`;
           begun.set(key, (begun.get(key) ?? 0) + 1);
-          // A worker that stops takes nothing more on.
+          // A worker that stops starts no more attempts.
           if (stopping) throw ApplicationFailure.create({ type: FAILURE.transient, message: 'the worker stops' });
-          const stood: Armed[] = [];
+          const held: Armed[] = [];
           try {
-            await pass(agentId, name, 'before', (each) => stood.push(each));
+            await pass(agentId, name, 'before', (each) => held.push(each));
             const result: unknown = await work(input);
-            await pass(agentId, name, 'after', (each) => stood.push(each));
+            await pass(agentId, name, 'after', (each) => held.push(each));
             return result;
           } finally {
-            for (const each of stood) each.end();
+            for (const each of held) each.end();
           }
         },
       ]);

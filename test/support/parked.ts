@@ -1,4 +1,4 @@
-// A world with a worker, a door and runs that park, for tests on a real Temporal.
+// A world with a worker, an API and runs that park, for tests with a real Temporal.
 
 import { wakeWorkflowId, type DeclaredReply, type Rights } from '../../workflows/contract';
 import { RECONCILER_TIMES, type ReconcilerDeps } from '../../worker/reconciler';
@@ -17,24 +17,24 @@ export interface ParkedGround {
   readonly model: ScriptedModel;
   readonly world: World;
   readonly door: WorldApi;
-  /** The worker that carries runs out. Replaced by `aloneWith`. */
+  /** The worker of the runs. `aloneWith` replaces it. */
   worker: TestWorker;
-  /** A run of the scribe that has done what it may by itself, and waits. */
+  /** A parked run of the scribe: it has executed its allowed steps and waits for approvals. */
   parkedRun(rights: Partial<Rights>, reply?: Partial<DeclaredReply>): Promise<Parked>;
   untilParked(messageId: string): Promise<Parked>;
   workflowOf(messageId: string, runId?: string): ReturnType<TestWorker['client']['workflow']['getHandle']>;
-  /** Resolves when an execution says of itself that it is parked. */
+  /** Resolves when the search attribute of an execution is `parked`. */
   untilSaysParked(messageId: string, runId?: string): Promise<unknown>;
   approve(run: Parked, step: string): ReturnType<typeof decide>;
   decline(run: Parked, step: string): ReturnType<typeof decide>;
-  /** A reconciler that waits for nothing. */
+  /** The dependencies of a reconciler without waiting times. */
   reconciler(): ReconcilerDeps;
-  /** Runs `work` with no worker but those that it starts itself, on a queue of its own. */
+  /** Stops the worker and runs `work`, which may start workers on the given new queue. Then starts a new worker. */
   aloneWith(work: (queue: string) => Promise<void>): Promise<void>;
   close(): Promise<void>;
 }
 
-/** Opens a ground. What its scribe sends wakes nobody, so that the model's script is the scribe's alone. */
+/** Opens the world. Tasks of the scribe wake no agent, so that only the scribe uses the script of the model. */
 export async function openParkedGround(): Promise<ParkedGround> {
   const model = await startScriptedModel();
   const world = await createWorld({ modelUrl: model.url });

@@ -1,4 +1,4 @@
-// Takes the README's pictures of the console: `npm run screenshots`. Needs a Chromium, and is no test of anything.
+// Takes the screenshots of the console for the README: `npm run screenshots`. Needs a Chromium. It is not a test.
 
 import { join } from 'node:path';
 import { findChromium, launchChromium } from './chromium';
@@ -15,9 +15,9 @@ const PICTURES = [
   { name: 'usage', colorScheme: 'dark', viewport: { width: 1000, height: 800 } },
 ] as const;
 
-test('the console, as the README shows it', async () => {
+test('the screenshots of the console are saved', async () => {
   const path = findChromium();
-  if (path === null) throw new Error('no Chromium on this machine: CHROMIUM_PATH names one');
+  if (path === null) throw new Error('no Chromium found: set CHROMIUM_PATH');
   const app = await openConsole();
   const story = await createConsoleStory(app);
   const browser = await launchChromium(path);

@@ -91,7 +91,7 @@ async function play({ delivered, commands }: { delivered: boolean; commands: rea
   const changed: string[] = [];
   for (const batch of inBatches(commands)) {
     await Promise.all(batch.map((each) => player.play(each)));
-    changed.push(...(await watch.look()));
+    changed.push(...(await watch.check()));
   }
   await putToSleep(db, ground);
   played += commands.length;
@@ -160,7 +160,7 @@ test('a second effect, a second grant or a second request would be seen', async 
   const next = { kind: 'next', wake: 0, execution: 0, pool: 0, variant: 0, together: false } as const;
   // Its claim, its request, the reply and five steps.
   for (let step = 0; step < 8; step += 1) await player.play(next);
-  expect(await watch.look()).toEqual([]);
+  expect(await watch.check()).toEqual([]);
   expect(await violationsOf(db, ground, player.trace)).toEqual([]);
   const runId = player.trace.runs.get(0) as string;
   expect(await db.run.findUniqueOrThrow({ where: { id: runId } })).toMatchObject({ ending: 'replied' });
@@ -170,10 +170,10 @@ test('a second effect, a second grant or a second request would be seen', async 
     SELECT 'msg_twice', room_id, 1000, kind, company_id, author_kind, author_id, author_name, text, hop, run_id
     FROM messages WHERE run_id = ${runId} AND kind = 'text'`;
   expect(await violationsOf(db, ground, player.trace)).toEqual([
-    expect.stringMatching(/did \[.*msg_twice.*\], and says/),
+    expect.stringMatching(/the room has \[.*msg_twice.*\], the ledger has/),
     expect.stringContaining('a message follows its ending'),
   ]);
-  expect(await watch.look()).toEqual([expect.stringContaining('the closed run of')]);
+  expect(await watch.check()).toEqual([expect.stringContaining('the closed run of')]);
   await db.message.delete({ where: { id: 'msg_twice' } });
 
   player.trace.sends.push(`${runId} 1`);
