@@ -3,8 +3,8 @@
 
 import { randomUUID } from 'node:crypto';
 import { caseOpener, NOTHING, ONCE, type Effects, type OpenCase, type OperatorCase } from '../support/operator-cases';
-import { operatorHands, type OperatorHands, type Target } from '../support/operator-hands';
-import { startOperatorWorker, type OperatorWorker, type Stand } from '../support/operator-worker';
+import { operatorActions, type OperatorActions, type Target } from '../support/operator-actions';
+import { startOperatorWorker, type OperatorWorker, type HeldAttempt } from '../support/operator-worker';
 import { waitForNothingHeld } from '../support/ledger';
 import { until } from '../support/runs';
 import { answer, startScriptedModel, type ScriptedModel } from '../support/scripted-model-server';
@@ -26,7 +26,7 @@ interface Case {
 /** A run at its place, and the attempt that stands there. */
 interface Opened {
   readonly it: OperatorCase;
-  readonly stand: Stand | null;
+  readonly stand: HeldAttempt | null;
 }
 
 const CASES: readonly Case[] = WHERE.flatMap((where) =>
@@ -43,7 +43,7 @@ function expected(where: Case['where'], hand: Case['hand']): { ending: Ending; e
 let model: ScriptedModel;
 let world: World;
 let worker: OperatorWorker;
-let hands: OperatorHands;
+let hands: OperatorActions;
 let openCase: OpenCase;
 /**
  * The cases whose executions are deleted, which is done at once since one takes as long as all. The others are opened by
@@ -57,7 +57,7 @@ beforeAll(async () => {
   model = await startScriptedModel();
   world = await createWorld({ modelUrl: model.url });
   worker = await startOperatorWorker(world);
-  hands = operatorHands(worker.client);
+  hands = operatorActions(worker.client);
   openCase = caseOpener(world, model);
 
   for (const each of CASES.filter(({ hand }) => hand === 'deleted')) deleted.set(each, await open(each));
@@ -73,7 +73,8 @@ afterAll(async () => {
 /** A run where this case wants it. One at a time: a pass of the dispatcher takes every wake there is. */
 async function open({ where }: Case): Promise<Opened> {
   const it = await openCase(where === 'asking' ? { answers: [answer.hold('too late')] } : {});
-  const stand = where === 'before' || where === 'after' ? worker.stand(it.room.agent.id, 'postReply', where) : null;
+  const stand =
+    where === 'before' || where === 'after' ? worker.holdAttempt(it.room.agent.id, 'postReply', where) : null;
   await (where === 'unclaimed' ? dispatchToNobody() : worker.dispatch());
   if (where === 'asking') await until('the request to arrive', async () => it.requests().length === 1);
   if (where === 'closed') await hands.result(it.target);
@@ -126,7 +127,7 @@ test.each(CASES)('$where and $hand, then started again by hand: $ending, and not
   if (reconciled)
     await until('the run to be lost', async () => (await worker.reconcile()) && (await stateOf(id)) === 'closed');
   // What was under way goes on after the end, and meets the fence.
-  stand?.goOn();
+  stand?.resume();
   await stand?.over;
   const run = await it.closed();
   expect(run).toMatchObject({ ending: each.ending, fencedCount: each.where === 'unclaimed' ? 0 : 1 });
@@ -135,7 +136,7 @@ test.each(CASES)('$where and $hand, then started again by hand: $ending, and not
   if (each.where === 'asking') {
     await until('the request to be given up', async () => it.requests().every((request) => request.aborted));
   }
-  await it.expectTrue();
+  await it.expectConsistent();
 });
 
 test('to terminate what has ended is refused; to cancel it is accepted, and nothing comes of it', () => {
@@ -144,11 +145,11 @@ test('to terminate what has ended is refused; to cancel it is accepted, and noth
 
 test('an attempt that goes on after its execution was terminated, and before anybody noticed, acts once', async () => {
   const it = await openCase();
-  const stand = worker.stand(it.room.agent.id, 'postReply', 'before');
+  const stand = worker.holdAttempt(it.room.agent.id, 'postReply', 'before');
   await worker.dispatch();
   await stand.reached;
   await hands.terminate(it.target);
-  stand.goOn();
+  stand.resume();
   await until('it to have posted', async () => (await it.effects()).replies === 1);
   await worker.reconcile();
   const run = await it.closed();
@@ -156,7 +157,7 @@ test('an attempt that goes on after its execution was terminated, and before any
   // What was done is in the ledger, though nobody told Temporal.
   expect(run.steps.map((step) => step.state)).toEqual(['done', 'not_reached', 'not_reached', 'not_reached']);
   expect(await it.effects()).toEqual({ ...NOTHING, replies: 1 });
-  await it.expectTrue();
+  await it.expectConsistent();
 });
 
 test('a wake whose execution was terminated and that was ended as lost stays so when it is started by hand', async () => {
@@ -172,7 +173,7 @@ test('a wake whose execution was terminated and that was ended as lost stays so 
   expect(await it.closed()).toMatchObject({ ending: 'lost', fencedCount: 1 });
   expect(await it.effects()).toEqual(NOTHING);
   expect(it.requests()).toHaveLength(0);
-  await it.expectTrue();
+  await it.expectConsistent();
 });
 
 async function stateOf(id: string): Promise<string> {

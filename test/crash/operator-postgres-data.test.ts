@@ -3,7 +3,7 @@
 
 import { randomBytes } from 'node:crypto';
 import { caseOpener, NOTHING, ONCE, type Effects, type OperatorCase } from '../support/operator-cases';
-import { operatorHands } from '../support/operator-hands';
+import { operatorActions } from '../support/operator-actions';
 import { startOwnPostgres, type OwnServer } from '../support/operator-servers';
 import { startOperatorWorker, type OperatorWorker } from '../support/operator-worker';
 import { expectLedgerEqualsRoom, waitForNothingHeld } from '../support/ledger';
@@ -87,7 +87,7 @@ test('Postgres restored to an earlier point: nothing that it holds is done again
   await victim.kill();
   const pending = await openCase();
   const held = await snapshot(done);
-  await restart(() => postgres.keep());
+  await restart(() => postgres.save());
 
   // What Postgres will forget: all but one of these end, and messages, runs and rooms that are new.
   const first = await startOperatorWorker(world, { taskQueue });
@@ -96,21 +96,21 @@ test('Postgres restored to an earlier point: nothing that it holds is done again
   for (const it of [asking, acted, pending]) await expectEnded(it, 'replied', ONCE);
   const forgotten = await done.another();
   const halfway = await openCase({ onCrash: 'resume' });
-  const stand = first.stand(halfway.room.agent.id, 'writeMemory', 'before');
+  const stand = first.holdAttempt(halfway.room.agent.id, 'writeMemory', 'before');
   await first.dispatch();
   await expectEnded(forgotten, 'replied', ONCE);
   await stand.reached;
   await until('the second request of the run that stays open', async () => still.requests().length === 2);
-  for (const it of [asking, acted, pending, forgotten]) await operatorHands(first.client).result(it.target);
+  for (const it of [asking, acted, pending, forgotten]) await operatorActions(first.client).result(it.target);
   await first.stop();
   worker = undefined;
   const asked = model.requests.length;
-  await restart(() => postgres.putBack());
+  await restart(() => postgres.restore());
   expect(await world.db.run.count({ where: { messageId: forgotten.messageId } })).toBe(0);
 
   const second = await startOperatorWorker(world, { taskQueue });
   worker = second;
-  const hands = operatorHands(second.client);
+  const hands = operatorActions(second.client);
   // Its run was forgotten, and its execution was not: it owns nothing any more.
   expect(await hands.result(halfway.target)).toMatchObject({ result: 'fenced', why: 'not_mine' });
   // Already started counts as delivered; it has also ended.
@@ -126,14 +126,14 @@ test('Postgres restored to an earlier point: nothing that it holds is done again
   await expectEnded(still, 'replied', ONCE);
   expect((await still.closed()).requests.map((request) => request.outcome)).toEqual(['unknown', 'answered']);
   expect(await snapshot(done)).toEqual(held);
-  for (const it of [done, asking, acted, pending, still]) await it.expectTrue();
+  for (const it of [done, asking, acted, pending, still]) await it.expectConsistent();
   expect(model.requests).toHaveLength(asked + 1);
 
   // What was forgotten may be asked for again.
   const again = await done.another();
   await second.dispatch();
   await expectEnded(again, 'replied', ONCE);
-  await again.expectTrue();
-  await second.nothingOpen();
+  await again.expectConsistent();
+  await second.untilNoneOpen();
   expect(await second.reconcile()).toMatchObject({ checked: 0, acted: 0 });
 });

@@ -2,7 +2,7 @@
 // checks of the other operator tests are known to see it, and the server to do what they say it does.
 
 import { ONCE, caseOpener, type OpenCase } from '../support/operator-cases';
-import { operatorHands, type EventId, type OperatorHands } from '../support/operator-hands';
+import { operatorActions, type EventId, type OperatorActions } from '../support/operator-actions';
 import { withoutFence } from '../support/operator-unfenced';
 import { startOperatorWorker, type OperatorWorker } from '../support/operator-worker';
 import { waitForNothingHeld } from '../support/ledger';
@@ -13,14 +13,14 @@ import { createWorld, type World } from '../support/world';
 let model: ScriptedModel;
 let world: World;
 let worker: OperatorWorker;
-let hands: OperatorHands;
+let hands: OperatorActions;
 let openCase: OpenCase;
 
 beforeAll(async () => {
   model = await startScriptedModel();
   world = await createWorld({ modelUrl: model.url });
   worker = await startOperatorWorker(world, { replace: withoutFence });
-  hands = operatorHands(worker.client);
+  hands = operatorActions(worker.client);
   openCase = caseOpener(world, model);
 });
 afterAll(async () => {
@@ -32,7 +32,7 @@ afterAll(async () => {
 
 async function standAtReply(place: 'before' | 'after') {
   const opened = await openCase();
-  const stand = worker.stand(opened.room.agent.id, 'postReply', place);
+  const stand = worker.holdAttempt(opened.room.agent.id, 'postReply', place);
   await worker.dispatch();
   await stand.reached;
   return { opened, stand };
@@ -55,7 +55,7 @@ test('reset to the workflow task after its model call, every step acts twice', a
   // The claim is not forged here: what closes the run is fenced still.
   expect(await hands.result({ ...run, temporalRunId: copy })).toMatchObject({ result: 'fenced' });
   expect(await opened.effects()).toEqual({ replies: 2, memory: 2, responses: 2, sends: 2 });
-  await expect(opened.expectTrue()).rejects.toThrow();
+  await expect(opened.expectConsistent()).rejects.toThrow();
 });
 
 test('paused, failed after it acted, and unpaused: a step of one attempt acts twice', async () => {
@@ -66,7 +66,7 @@ test('paused, failed after it acted, and unpaused: a step of one attempt acts tw
   await hands.unpause(opened.target, 'postReply');
   await hands.result(opened.target);
   expect(await opened.effects()).toEqual({ ...ONCE, replies: 2 });
-  await expect(opened.expectTrue()).rejects.toThrow();
+  await expect(opened.expectConsistent()).rejects.toThrow();
 });
 
 test('given more attempts, and failed after it acted: a step of one attempt acts twice', async () => {
@@ -75,7 +75,7 @@ test('given more attempts, and failed after it acted: a step of one attempt acts
   stand.fail();
   await hands.result(opened.target);
   expect(await opened.effects()).toEqual({ ...ONCE, replies: 2 });
-  await expect(opened.expectTrue()).rejects.toThrow();
+  await expect(opened.expectConsistent()).rejects.toThrow();
 });
 
 test('terminated, and its run ended as lost: the attempt that was under way acts all the same', async () => {
@@ -83,7 +83,7 @@ test('terminated, and its run ended as lost: the attempt that was under way acts
   await hands.terminate(opened.target);
   await worker.reconcile();
   expect(await opened.closed()).toMatchObject({ ending: 'lost' });
-  stand.goOn();
+  stand.resume();
   await until('the late attempt to have acted', async () => (await opened.effects()).replies === 1);
-  await expect(opened.expectTrue()).rejects.toThrow();
+  await expect(opened.expectConsistent()).rejects.toThrow();
 });

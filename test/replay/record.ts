@@ -10,7 +10,7 @@ import { wakeWorkflowId } from '../../workflows/contract';
 import { failingIn } from '../support/faults';
 import { closedRun, startTestWorker } from '../support/runs';
 import { startScriptedModel } from '../support/scripted-model-server';
-import { takeWay, WAYS } from '../support/ways';
+import { runWay, WAYS } from '../support/ways';
 import { createWorld } from '../support/world';
 import { HISTORIES, VERSION } from './versions';
 
@@ -31,7 +31,7 @@ test.each(WAYS)('records $name', async (way) => {
     ...(way.failIn === undefined ? {} : { deps: { db: failingIn(world.db, way.failIn, unreachable) } }),
   });
   try {
-    const { messageId } = await takeWay({ model, world, worker }, way);
+    const { messageId } = await runWay({ model, world, worker }, way);
     const workflowId = wakeWorkflowId(world.scribe.id, messageId);
     if (way.ending === null) {
       write(way.name, await worker.client.workflow.getHandle(workflowId).fetchHistory());

@@ -134,7 +134,10 @@ export async function serveApi(
 }
 
 /** Serves a second API on the database of `api`, with some dependencies changed. */
-export function serveBeside(api: TestApi, change: Partial<ApiDeps>): Promise<{ url: string; close(): Promise<void> }> {
+export function serveSecondApi(
+  api: TestApi,
+  change: Partial<ApiDeps>,
+): Promise<{ url: string; close(): Promise<void> }> {
   return serveApi({
     db: api.db,
     secretBox: api.secretBox,

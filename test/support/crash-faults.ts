@@ -1,17 +1,17 @@
 // Injects faults into a worker, its connections or its servers while runs are held at their crash points.
 
 import { randomBytes } from 'node:crypto';
-import { decideAfterwards } from './crash-holds';
+import { decideAfterFault } from './crash-holds';
 import type { CrashServers } from './crash-servers';
 import {
   hasEnded,
   holdCasesOf,
   isOfRun,
   openCrashRuns,
-  standAll,
+  holdAllRuns,
   type CrashCase,
   type CrashRun,
-} from './crash-standing';
+} from './crash-runs';
 import { readOutcome, readRooms, type CrashOutcome } from './crash-outcome';
 import { waitForNothingHeld } from './ledger';
 import { until } from './runs';
@@ -49,7 +49,7 @@ export function whyNotApplicable(fault: CrashFault, point: CrashPoint): string |
 }
 
 /** The replacement, if the fault is not possible at exactly this point; else null. */
-export function nearestThing(fault: CrashFault, point: CrashPoint): string | null {
+export function replacementOf(fault: CrashFault, point: CrashPoint): string | null {
   if (fault !== 'connection_cut' || /:(reply_)?inside$/.test(point)) return null;
   return 'the point is not a COMMIT: the first COMMIT after it is cut';
 }
@@ -113,7 +113,7 @@ export async function runCrashBatch(options: CrashBatchOptions): Promise<CrashBa
     onProgress('opening rooms', 0);
     const runs = await openCrashRuns(world, model, cases);
     options.signal?.throwIfAborted();
-    const victim = await standAll(world, { ...plain, ...victimEnv(fault) }, runs, (count) =>
+    const victim = await holdAllRuns(world, { ...plain, ...victimEnv(fault) }, runs, (count) =>
       onProgress(`${count} of ${runs.length} runs are held at their points`, 0),
     );
     workers.push(victim);
@@ -126,7 +126,7 @@ export async function runCrashBatch(options: CrashBatchOptions): Promise<CrashBa
     onProgress(CRASH_FAULTS[fault], 0);
     const faultAt = Date.now();
     await injectFault(options, victim, startOther);
-    const deciding = decideAfterwards(world, holdCasesOf(runs)).catch((error: Error) => [error.message]);
+    const deciding = decideAfterFault(world, holdCasesOf(runs)).catch((error: Error) => [error.message]);
     const troubles = await waitForEndings(world, runs, faultAt, {
       onEnded: (ended) => onProgress(`${ended} of ${runs.length} runs have ended`, ended),
       victim: fault === 'worker_killed' || fault === 'worker_frozen' ? null : victim,

@@ -19,7 +19,7 @@ export function holdsAt(point: CrashPoint): boolean {
 }
 
 /** Requires an approval for tasks of the agent, if the point of the case is at a held action. */
-export async function letHold(world: World, { point, agentId }: HoldCase): Promise<void> {
+export async function holdTaskSends(world: World, { point, agentId }: HoldCase): Promise<void> {
   if (holdsAt(point)) await world.db.roomAgent.updateMany({ where: { agentId }, data: { rightTaskSend: 'hold' } });
 }
 
@@ -29,7 +29,7 @@ export async function letHold(world: World, { point, agentId }: HoldCase): Promi
  *
  * All approvals are in one transaction, because a dispatcher that is held at one signal takes no others.
  */
-export async function decideToStand(world: World, cases: readonly HoldCase[]): Promise<void> {
+export async function decideBeforeFault(world: World, cases: readonly HoldCase[]): Promise<void> {
   const decided = cases.filter(({ point }) => point.startsWith('decision:'));
   const toApprove = decided.filter(({ point }) => point !== 'decision:parked');
   await untilParked(world, decided);
@@ -42,7 +42,7 @@ export async function decideToStand(world: World, cases: readonly HoldCase[]): P
 }
 
 /** Approves the held actions of the other runs, each as soon as its run is parked. For use after the fault. */
-export async function decideAfterwards(world: World, cases: readonly HoldCase[]): Promise<void> {
+export async function decideAfterFault(world: World, cases: readonly HoldCase[]): Promise<void> {
   const left = cases.filter(({ point }) => point === 'decision:parked' || point.startsWith('openHeldActions:'));
   for (const each of left) {
     // A run that ended before it parked needs no decision.

@@ -1,7 +1,7 @@
 // Reads how a run ended after a fault, and lists every broken guarantee. A broken guarantee is a result, not an error.
 
 import type { CutMessage } from './crash-points';
-import type { CrashRun } from './crash-standing';
+import type { CrashRun } from './crash-runs';
 import { expectLedgerEqualsRoom } from './ledger';
 import type { ScriptedModel } from './scripted-model-server';
 import type { World } from './world';

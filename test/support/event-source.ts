@@ -19,7 +19,7 @@ export interface EventReader {
   readonly ended: Promise<void>;
   /** Resolves when this many events have been received in total. */
   received(count: number): Promise<readonly ReceivedEvent[]>;
-  heard(comments: number): Promise<void>;
+  receivedComments(comments: number): Promise<void>;
   /** Stops reading from the socket. */
   stopReading(): void;
   close(): void;
@@ -85,7 +85,7 @@ function readerOf(request: http.ClientRequest, response: http.IncomingMessage): 
       await until(() => events.length >= count);
       return events;
     },
-    heard: (count) => until(() => comments >= count),
+    receivedComments: (count) => until(() => comments >= count),
     stopReading: () => void response.pause(),
     close: () => void request.destroy(),
   };

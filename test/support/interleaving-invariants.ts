@@ -4,7 +4,7 @@
 import type { Database } from '../../prisma/store/db/database';
 import type { DeclaredReply } from '../../workflows/contract';
 import { declaredKinds, planSteps } from '../../workflows/policy/steps';
-import { ALLOWANCE, type Ground } from './interleaving-grounds';
+import { ALLOWANCE, type ProgramRoom } from './interleaving-rooms';
 import type { Trace } from './interleavings';
 
 /** The facts that never change: a claim, and everything about a closed run. */
@@ -54,8 +54,8 @@ export class Watch {
 }
 
 /** Every violated invariant of this room, as text. Empty if there is none. */
-export async function violationsOf(db: Database, ground: Ground, trace: Trace): Promise<string[]> {
-  const { roomId } = ground;
+export async function violationsOf(db: Database, programRoom: ProgramRoom, trace: Trace): Promise<string[]> {
+  const { roomId } = programRoom;
   const found = [...trace.unexpected];
   const must = (holds: boolean, what: string): void => {
     if (!holds) found.push(what);
@@ -154,8 +154,11 @@ export async function violationsOf(db: Database, ground: Ground, trace: Trace): 
     // One ending event, after everything that the run wrote; and every declared step has a state.
     must(endings.length === 1, violation(`${endings.length} endings`));
     const posted = run.steps.find((step) => step.kind === 'reply')?.effectId ?? null;
-    const event = endings[0]?.data as { ending?: string; posted?: string | null } | undefined;
-    must(event?.ending === run.ending && event?.posted === posted, violation('the ending event differs from the run'));
+    const endingData = endings[0]?.data as { ending?: string; posted?: string | null } | undefined;
+    must(
+      endingData?.ending === run.ending && endingData?.posted === posted,
+      violation('the ending event differs from the run'),
+    );
     const last = Math.max(0, ...messages.filter((each) => each.runId === run.id).map((each) => Number(each.seq)));
     must(last < Number(endings[0]?.seq), violation('a message follows its ending'));
     const lines = new Set(memory.filter((line) => line.runId === run.id).map((line) => line.id));

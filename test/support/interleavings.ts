@@ -1,5 +1,5 @@
 // Runs random programs against one room of the store: claim, ask, act, close, leave and more, in any order and concurrently.
-// interleaving-grounds.ts creates the rooms; interleaving-invariants.ts checks the result.
+// interleaving-rooms.ts creates the rooms; interleaving-invariants.ts checks the result.
 
 import { randomUUID } from 'node:crypto';
 import { ApplicationFailure, asyncLocalStorage, type Context } from '@temporalio/activity';
@@ -21,7 +21,7 @@ import type { Tx } from '../../prisma/store/db/transaction';
 import { deliverWakes } from '../../prisma/store/runs/wakes';
 import { FAILURE, wakeWorkflowId, type DeclaredReply } from '../../workflows/contract';
 import type { CloseReason } from '../../workflows/policy/ending';
-import { FIRST_POST, type Ground } from './interleaving-grounds';
+import { FIRST_POST, type ProgramRoom } from './interleaving-rooms';
 import { HOLD_EXPIRY_MS, TEST_TIMEOUTS } from './run-waits';
 import { NOTHING_DECLARED } from '../../workflows/policy/steps';
 import { answered, LIMITS, NO_FACTS } from './store-runs';
@@ -105,13 +105,13 @@ const STEPS: readonly (readonly [keyof Activities, string])[] = [
   ['sendTask', 'task_send:2'],
 ];
 
-function replyOf(ground: Ground, variant: number): Partial<DeclaredReply> {
+function replyOf(programRoom: ProgramRoom, variant: number): Partial<DeclaredReply> {
   const memory = { category: 'fact', content: 'a line', tags: [], visibility: 'shared' } as const;
   const send = { goal: 'more', acceptance_criteria: [], priority: 'normal', deadline: null } as const;
   const everything = {
     reply: 'Done, @ben.',
     memory,
-    task_updates: [{ task: ground.taskId, state: 'done', result: 'done' } as const],
+    task_updates: [{ task: programRoom.taskId, state: 'done', result: 'done' } as const],
     tasks_to_send: [
       { to: 'clerk', ...send },
       { to: 'ben', ...send },
@@ -122,7 +122,7 @@ function replyOf(ground: Ground, variant: number): Partial<DeclaredReply> {
   return [everything, everything, { reply: 'Only this.' }, silent, NOTHING_DECLARED, invented][variant % 6] ?? {};
 }
 
-function outcomeOf(ground: Ground, variant: number): RequestResult {
+function outcomeOf(programRoom: ProgramRoom, variant: number): RequestResult {
   const others = [
     { ...NO_FACTS, outcome: 'retry', code: 'overloaded', httpStatus: 529 },
     { ...NO_FACTS, outcome: 'aborted' },
@@ -130,7 +130,7 @@ function outcomeOf(ground: Ground, variant: number): RequestResult {
     { ...NO_FACTS, outcome: 'refused', code: 'key_rejected', httpStatus: 401 },
     { ...NO_FACTS, outcome: 'busy', code: 'rate_limit', httpStatus: 429, namedWaitMs: 60_000 },
   ] as const;
-  return others[variant - 7] ?? answered(replyOf(ground, variant));
+  return others[variant - 7] ?? answered(replyOf(programRoom, variant));
 }
 
 /** Errors that a random order can cause: a step before the reply, or a step that the reply does not declare. */
@@ -140,13 +140,13 @@ const OUT_OF_ORDER = /^(a step acts before a reply is stored|the stored reply de
 export class Player {
   readonly trace = new Trace();
   private readonly executions: readonly Execution[][];
-  private readonly ground: Ground;
+  private readonly programRoom: ProgramRoom;
   private readonly pools: readonly Database[];
 
-  constructor(ground: Ground, pools: readonly Database[]) {
-    this.ground = ground;
+  constructor(programRoom: ProgramRoom, pools: readonly Database[]) {
+    this.programRoom = programRoom;
     this.pools = pools;
-    this.executions = ground.wakes.map(({ agentId, messageId }) =>
+    this.executions = programRoom.wakes.map(({ agentId, messageId }) =>
       Array.from({ length: 3 }, () => ({
         workflowId: wakeWorkflowId(agentId, messageId),
         temporalRunId: randomUUID(),
@@ -170,12 +170,12 @@ export class Player {
   }
 
   private async execute(command: Command, runId: string): Promise<void> {
-    const { ground, trace } = this;
+    const { programRoom, trace } = this;
     const { variant } = command;
     const db = this.pools[command.pool % this.pools.length] as Database;
-    const wake = ground.wakes[command.wake] as Ground['wakes'][number];
+    const wake = programRoom.wakes[command.wake] as ProgramRoom['wakes'][number];
     const execution = this.executions[command.wake]?.[command.execution] as Execution;
-    const company = ground.companies[variant % 2] as Ground['companies'][number];
+    const company = programRoom.companies[variant % 2] as ProgramRoom['companies'][number];
     switch (command.kind) {
       case 'next': {
         const next = this.nextOf(command, runId);
@@ -198,8 +198,11 @@ export class Player {
       }
       case 'end': {
         const number = variant % 5 === 4 ? 1 : (trace.lastSent.get(runId) ?? 1);
-        const sentWith = { keyId: ground.agents.find(({ id }) => id === wake.agentId)?.keyId ?? null, keyVersion: 1 };
-        const stored = await endRequest(db, execution, runId, number, outcomeOf(ground, variant), sentWith);
+        const sentWith = {
+          keyId: programRoom.agents.find(({ id }) => id === wake.agentId)?.keyId ?? null,
+          keyVersion: 1,
+        };
+        const stored = await endRequest(db, execution, runId, number, outcomeOf(programRoom, variant), sentWith);
         if (stored !== null) trace.stepsTaken.set(runId, trace.stepsTaken.get(runId) ?? 0);
         return;
       }
@@ -234,17 +237,20 @@ export class Player {
       case 'leave':
       case 'comeBack': {
         const leftAt = command.kind === 'leave' ? new Date() : null;
-        await db.roomMember.updateMany({ where: { roomId: ground.roomId, companyId: company.id }, data: { leftAt } });
+        await db.roomMember.updateMany({
+          where: { roomId: programRoom.roomId, companyId: company.id },
+          data: { leftAt },
+        });
         return;
       }
       case 'rights': {
-        const where = { roomId: ground.roomId, agentId: wake.agentId };
+        const where = { roomId: programRoom.roomId, agentId: wake.agentId };
         const right = ['go', 'hold', 'refuse'][variant % 3] ?? 'go';
         await db.roomAgent.updateMany({ where, data: variant < 6 ? { rightMemory: right } : { rightReply: right } });
         return;
       }
       case 'closeRoom':
-        await db.room.updateMany({ where: { id: ground.roomId }, data: { closedAt: new Date() } });
+        await db.room.updateMany({ where: { id: programRoom.roomId }, data: { closedAt: new Date() } });
         return;
       case 'post':
         await this.write(db, company.person, async (tx, draft, room) => {
@@ -253,15 +259,21 @@ export class Player {
         });
         return;
       case 'respond':
-        await this.write(db, ground.agents[0] as Author, async (tx, draft, room) => {
-          const response = { taskId: ground.taskId, state: 'failed', result: 'by hand', hop: 1, runId: null } as const;
-          await respondToTask(tx, draft, room, { ...response, responder: ground.agents[0] as Author });
+        await this.write(db, programRoom.agents[0] as Author, async (tx, draft, room) => {
+          const response = {
+            taskId: programRoom.taskId,
+            state: 'failed',
+            result: 'by hand',
+            hop: 1,
+            runId: null,
+          } as const;
+          await respondToTask(tx, draft, room, { ...response, responder: programRoom.agents[0] as Author });
         });
         return;
       case 'judge':
-        await this.write(db, ground.companies[0]?.person as Author, async (tx, draft, room) => {
-          const judge = ground.companies[0]?.person as Author;
-          await judgeTask(tx, draft, room, { judge, taskId: ground.taskId, verdict: 'accepted', note: null });
+        await this.write(db, programRoom.companies[0]?.person as Author, async (tx, draft, room) => {
+          const judge = programRoom.companies[0]?.person as Author;
+          await judgeTask(tx, draft, room, { judge, taskId: programRoom.taskId, verdict: 'accepted', note: null });
         });
         return;
     }
@@ -285,8 +297,8 @@ export class Player {
     work: (tx: Tx, draft: RoomDraft, room: Awaited<ReturnType<typeof lockRoomForWrite>>) => Promise<void>,
   ): Promise<void> {
     await db.transaction(async (tx) => {
-      const room = await lockRoomForWrite(tx, this.ground.roomId, author.companyId);
-      const draft = new RoomDraft(this.ground.roomId);
+      const room = await lockRoomForWrite(tx, this.programRoom.roomId, author.companyId);
+      const draft = new RoomDraft(this.programRoom.roomId);
       await work(tx, draft, room);
       await draft.append(tx);
     });

@@ -5,7 +5,7 @@ import type { Run } from '../../prisma/generated/client';
 import type { Database } from '../../prisma/store/db/database';
 import { wakeWorkflowId, type OnCrash } from '../../workflows/contract';
 import { expectGaplessRoom, expectLedgerEqualsRoom } from './ledger';
-import type { Target } from './operator-hands';
+import type { Target } from './operator-actions';
 import { declareEveryKind, openRoom, type TestRoom } from './rooms';
 import { closedRun, until } from './runs';
 import { answer, type CapturedRequest, type ScriptedAnswer, type ScriptedModel } from './scripted-model-server';
@@ -38,7 +38,7 @@ export interface OperatorCase {
   closed(): ReturnType<typeof closedRun>;
   effects(): Promise<Effects>;
   /** Fails unless the ledger of the closed run equals its room, and every wake of the room has ended. */
-  expectTrue(): Promise<void>;
+  expectConsistent(): Promise<void>;
   /** Opens another case with a task in the same room. */
   another(options?: Pick<CaseOptions, 'answers'>): Promise<OperatorCase>;
 }
@@ -77,7 +77,7 @@ export function caseOpener(world: World, model: ScriptedModel): OpenCase {
       claimed: () => until('the run to be claimed', () => db.run.findFirst({ where: { messageId } })),
       closed,
       effects: async () => countEffects(db, (await db.run.findFirstOrThrow({ where: { messageId } })).id),
-      expectTrue: async () => {
+      expectConsistent: async () => {
         const run = await closed();
         await expectLedgerEqualsRoom(db, run.id);
         await expectEverythingEnded(db, room.id);

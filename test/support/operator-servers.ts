@@ -20,11 +20,11 @@ export interface OwnServer {
   stop(): Promise<void>;
   start(): Promise<void>;
   /** Saves a copy of the stored data. The server must be stopped. */
-  keep(): Promise<void>;
-  /** Restores the copy of `keep`. The server must be stopped. */
-  putBack(): Promise<void>;
+  save(): Promise<void>;
+  /** Restores the copy of `save`. The server must be stopped. */
+  restore(): Promise<void>;
   /** Deletes the stored data. The server must be stopped. */
-  lose(): Promise<void>;
+  deleteData(): Promise<void>;
   /** Stops the server and removes its folder. */
   dispose(): Promise<void>;
 }
@@ -57,12 +57,12 @@ async function startOwn(stored: string, startIn: (dir: string) => Promise<Runnin
   // The user of PostgreSQL must be able to enter the folder.
   await chmod(folder, 0o711);
   const dir = join(folder, 'server');
-  const kept = join(folder, 'kept');
+  const saved = join(folder, 'saved');
   let running = await startIn(dir);
   const { address } = running;
   const namesIn = async (from: string): Promise<string[]> =>
     (await readdir(from)).filter((name) => name.startsWith(stored));
-  const lose = async (): Promise<void> => {
+  const deleteData = async (): Promise<void> => {
     for (const name of await namesIn(dir)) await rm(join(dir, name), { recursive: true });
   };
   const copy = async (from: string, to: string): Promise<void> => {
@@ -77,15 +77,15 @@ async function startOwn(stored: string, startIn: (dir: string) => Promise<Runnin
       running = await startIn(dir);
       if (running.address !== address) throw new Error(`the server has the new address ${running.address}`);
     },
-    keep: async () => {
-      await run('mkdir', ['-p', kept]);
-      await copy(dir, kept);
+    save: async () => {
+      await run('mkdir', ['-p', saved]);
+      await copy(dir, saved);
     },
-    putBack: async () => {
-      await lose();
-      await copy(kept, dir);
+    restore: async () => {
+      await deleteData();
+      await copy(saved, dir);
     },
-    lose,
+    deleteData,
     dispose: async () => {
       await running.stop();
       await rm(folder, { recursive: true, force: true });

@@ -18,16 +18,16 @@ import { ofRuns, reconcileOnce, type ReconcilePass } from '../../worker/reconcil
 import { HOLD_EXPIRY_MS, quietRuntime, temporalAddress, TEST_TIMEOUTS, until } from './runs';
 
 export type ActivityName = keyof Activities;
-export type Place = 'before' | 'after';
+export type HoldPosition = 'before' | 'after';
 
 /** A held attempt of an activity: before its work, or after its COMMIT and before Temporal has the result. */
-export interface Stand {
+export interface HeldAttempt {
   /** Resolves when an attempt is held here. */
   readonly reached: Promise<void>;
   /** Resolves when that attempt has ended in any way. */
   readonly over: Promise<void>;
   /** Releases the attempt. */
-  goOn(): void;
+  resume(): void;
   /** Fails the attempt as if its answer were lost. Temporal may retry it. */
   fail(): void;
 }
@@ -38,13 +38,13 @@ export interface OperatorWorker {
   /** The number of started attempts of an activity in the runs of this agent. */
   attempts(agentId: string, activity: ActivityName): number;
   /** Holds the next attempt of this activity for this agent. */
-  stand(agentId: string, activity: ActivityName, place: Place): Stand;
+  holdAttempt(agentId: string, activity: ActivityName, position: HoldPosition): HeldAttempt;
   /** Runs one pass of the dispatcher. */
   dispatch(): Promise<DispatchPass>;
   /** Makes every wake and run due, and runs one pass of the reconciler without its waiting times. */
   reconcile(): Promise<ReconcilePass>;
   /** Resolves when no execution of this queue is listed as running. An execution ends shortly after its run. */
-  nothingOpen(): Promise<void>;
+  untilNoneOpen(): Promise<void>;
   /** Fails every held attempt and stops the worker. */
   stop(): Promise<void>;
 }
@@ -89,14 +89,14 @@ export async function startOperatorWorker(
     contextTokens: CONTEXT_TOKENS,
     logFailure: ({ activity, error }) => console.error(activity, error),
   };
-  const stands = createStands();
+  const holds = createHolds();
   const fenced = createActivities(deps);
   const worker = await Worker.create({
     connection: native,
     namespace: 'default',
     taskQueue,
     workflowBundle: await loadWorkflowBundle(),
-    activities: stands.watch(options.replace?.(fenced, deps) ?? fenced),
+    activities: holds.watch(options.replace?.(fenced, deps) ?? fenced),
     stickyQueueScheduleToStartTimeout: '1s',
     // The value of a deployment. The default of the SDK delays heartbeats so long that a late one can miss the time-out.
     maxHeartbeatThrottleInterval: heartbeatEveryMs(TIMEOUTS.heartbeatMs),
@@ -106,8 +106,8 @@ export async function startOperatorWorker(
   return {
     client,
     taskQueue,
-    attempts: stands.attempts,
-    stand: stands.stand,
+    attempts: holds.attempts,
+    holdAttempt: holds.holdAttempt,
     dispatch: () => dispatchOnce({ db, client, taskQueue, onStartFailed: (_, error) => console.error(error) }),
     reconcile: async () => {
       await db.$executeRaw`UPDATE wakes SET due_at = clock_timestamp() - interval '1 second' WHERE state = 'delivered'`;
@@ -121,12 +121,12 @@ export async function startOperatorWorker(
         onAction: () => undefined,
       });
     },
-    nothingOpen: async () => {
+    untilNoneOpen: async () => {
       const query = `${ofRuns({ taskQueue })} AND ExecutionStatus = 'Running'`;
       await until('no execution to be open', async () => (await client.workflow.count(query)).count === 0);
     },
     stop: async () => {
-      stands.failAll();
+      holds.failAll();
       worker.shutdown();
       await running;
       await native.close();
@@ -149,7 +149,7 @@ async function beatUntil<T>(released: Promise<T>): Promise<T> {
 interface Armed {
   readonly agentId: string;
   readonly activity: ActivityName;
-  readonly place: Place;
+  readonly position: HoldPosition;
   sprung: boolean;
   arrive(): void;
   end(): void;
@@ -157,14 +157,19 @@ interface Armed {
   release(resumes: boolean): void;
 }
 
-function createStands() {
+function createHolds() {
   const armed: Armed[] = [];
   const begun = new Map<string, number>();
   let stopping = false;
 
-  const pass = async (agentId: string, activity: string, place: Place, here: (each: Armed) => void): Promise<void> => {
+  const pass = async (
+    agentId: string,
+    activity: string,
+    position: HoldPosition,
+    here: (each: Armed) => void,
+  ): Promise<void> => {
     const found = armed.find(
-      (each) => !each.sprung && each.agentId === agentId && each.activity === activity && each.place === place,
+      (each) => !each.sprung && each.agentId === agentId && each.activity === activity && each.position === position,
     );
     if (!found) return;
     here(found);
@@ -177,7 +182,7 @@ function createStands() {
 
   return {
     attempts: (agentId: string, activity: ActivityName): number => begun.get(`${agentId} ${activity}`) ?? 0,
-    stand: (agentId: string, activity: ActivityName, place: Place): Stand => {
+    holdAttempt: (agentId: string, activity: ActivityName, position: HoldPosition): HeldAttempt => {
       let arrive = (): void => {};
       let end = (): void => {};
       let release = (_resumes: boolean): void => {};
@@ -190,8 +195,8 @@ function createStands() {
       const released = new Promise<boolean>((resolve) => {
         release = resolve;
       });
-      armed.push({ agentId, activity, place, sprung: false, arrive, end, released, release });
-      return { reached, over, goOn: () => release(true), fail: () => release(false) };
+      armed.push({ agentId, activity, position, sprung: false, arrive, end, released, release });
+      return { reached, over, resume: () => release(true), fail: () => release(false) };
     },
     failAll: (): void => {
       stopping = true;

@@ -120,14 +120,14 @@ export const WAYS: readonly Way[] = [
 ];
 
 /** The set-up of a way. The world must have the `rights` and `onCrash` of the way. */
-export interface WayGround {
+export interface WaySetup {
   readonly model: ScriptedModel;
   readonly world: World;
   readonly worker: Pick<TestWorker, 'client'>;
 }
 
 /** Posts a message and acts on its run as the way describes. Afterwards the run ends by itself or stays parked. */
-export async function takeWay({ model, world, worker }: WayGround, way: Way): Promise<{ messageId: string }> {
+export async function runWay({ model, world, worker }: WaySetup, way: Way): Promise<{ messageId: string }> {
   const { db } = world;
   const sent = model.requests.length;
   model.script(...way.answers);

@@ -1,24 +1,24 @@
 // Many runs parked at once: a worker that starts again takes up none of them until it is decided, and when all are decided
 // at once, each is carried out once. `npm run bench` does the same with a thousand.
 
-import { decide, SEND, setRights } from '../support/holds';
+import { decide, SEND, setRights } from '../support/held-actions';
 import { expectGaplessRoom } from '../support/ledger';
-import { openParkedGround, type ParkedGround } from '../support/parked';
+import { openParkedWorld, type ParkedWorld } from '../support/parked';
 import { startTestWorker, until } from '../support/runs';
 
 const RUNS = 60;
 
-let ground: ParkedGround;
+let ground: ParkedWorld;
 
 beforeAll(async () => {
-  ground = await openParkedGround();
+  ground = await openParkedWorld();
 });
 afterAll(() => ground.close());
 
 test(`${RUNS} parked runs: nothing of them while they wait, all of them when they are decided at once`, async () => {
-  const { world, model, door } = ground;
+  const { world, model, api } = ground;
   const { db } = world;
-  await ground.aloneWith(async (taskQueue) => {
+  await ground.withoutWorker(async (taskQueue) => {
     const first = await startTestWorker(world, { taskQueue });
     ground.worker = first;
     await setRights(world, { task_send: 'hold' });
@@ -31,7 +31,7 @@ test(`${RUNS} parked runs: nothing of them while they wait, all of them when the
           return (await ground.workflowOf(messageId).describe()).historyLength;
         }),
       );
-    for (const { messageId } of posted) await ground.untilSaysParked(messageId);
+    for (const { messageId } of posted) await ground.untilReportedParked(messageId);
     const before = await lengths();
     await first.stop();
 
@@ -44,7 +44,7 @@ test(`${RUNS} parked runs: nothing of them while they wait, all of them when the
 
     const runs = await db.run.findMany({ where: { messageId: { in: posted.map((each) => each.messageId) } } });
     const answers = await Promise.all(
-      runs.map((run) => decide(world, door.host.member, run.id, 'task_send:1', 'approve')),
+      runs.map((run) => decide(world, api.host.member, run.id, 'task_send:1', 'approve')),
     );
     expect(answers.map(({ status }) => status)).toEqual(runs.map(() => 200));
     await until('all to end', async () => (await db.run.count({ where: { state: 'closed' } })) === RUNS);

@@ -3,17 +3,17 @@
 import { createParkedSweep } from '../../worker/parked-sweep';
 import { reconcileOnce } from '../../worker/reconciler';
 import { wakeWorkflowId } from '../../workflows/contract';
-import { holdStates } from '../support/holds';
+import { holdStates } from '../support/held-actions';
 import { expectLedgerEqualsRoom } from '../support/ledger';
-import { openParkedGround, type ParkedGround } from '../support/parked';
+import { openParkedWorld, type ParkedWorld } from '../support/parked';
 import { until } from '../support/run-waits';
 import type { World } from '../support/world';
 
-let ground: ParkedGround;
+let ground: ParkedWorld;
 let world: World;
 
 beforeAll(async () => {
-  ground = await openParkedGround();
+  ground = await openParkedWorld();
   ({ world } = ground);
 });
 afterAll(() => ground.close());
@@ -24,7 +24,7 @@ const sweep = () => createParkedSweep(ground.reconciler()).runOnce();
 test('a parked workflow that was terminated is found in what closed lately: its run is lost', async () => {
   const run = await ground.parkedRun(HOLD_SEND);
   const handle = ground.workflowOf(run.messageId);
-  await ground.untilSaysParked(run.messageId);
+  await ground.untilReportedParked(run.messageId);
   await handle.terminate();
   await until('the run to be lost', async () => {
     await sweep();
@@ -55,7 +55,7 @@ test('one that was deleted is found within the hour: its run is lost', async () 
 
 test('a reset copy, parked for ever, is told to look: it meets the fence and does nothing', async () => {
   const run = await ground.parkedRun(HOLD_SEND);
-  await ground.untilSaysParked(run.messageId);
+  await ground.untilReportedParked(run.messageId);
   const handle = ground.workflowOf(run.messageId);
   const { events } = await handle.fetchHistory();
   const last = events?.findLast((event) => event.workflowTaskCompletedEventAttributes);
@@ -65,7 +65,7 @@ test('a reset copy, parked for ever, is told to look: it meets the fence and doe
     workflowTaskFinishEventId: last!.eventId!,
     requestId: `reset-${run.id}`,
   });
-  await ground.untilSaysParked(run.messageId, copy);
+  await ground.untilReportedParked(run.messageId, copy);
   await until('the copy to end', async () => {
     await sweep();
     return (await ground.workflowOf(run.messageId, copy).describe()).status.name === 'COMPLETED';
@@ -78,7 +78,7 @@ test('a reset copy, parked for ever, is told to look: it meets the fence and doe
 test('an execution whose run Postgres has forgotten is told to look, and ends', async () => {
   const run = await ground.parkedRun(HOLD_SEND);
   const handle = ground.workflowOf(run.messageId);
-  await ground.untilSaysParked(run.messageId);
+  await ground.untilReportedParked(run.messageId);
   await world.db
     .$executeRaw`UPDATE runs SET workflow_id = 'forgotten', temporal_run_id = 'forgotten' WHERE id = ${run.id}`;
   await until('the execution to end', async () => {
@@ -91,7 +91,7 @@ test('an execution whose run Postgres has forgotten is told to look, and ends', 
 test('runs that wait as they should are left alone', async () => {
   const run = await ground.parkedRun(HOLD_SEND);
   const handle = ground.workflowOf(run.messageId);
-  await ground.untilSaysParked(run.messageId);
+  await ground.untilReportedParked(run.messageId);
   const before = (await handle.describe()).historyLength;
   await reconcileOnce(ground.reconciler());
   await sweep();

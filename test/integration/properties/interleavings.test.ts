@@ -9,7 +9,7 @@ import fc from 'fast-check';
 import { connectDatabase, type Database } from '../../../prisma/client';
 import { deliverWakes } from '../../../prisma/store/runs/wakes';
 import { createTestDatabase, type TestDatabase } from '../../support/database';
-import { openGrounds, putToSleep, wakeUp, type Ground } from '../../support/interleaving-grounds';
+import { openProgramRooms, postponeWakes, makeWakesDue, type ProgramRoom } from '../../support/interleaving-rooms';
 import { violationsOf, Watch } from '../../support/interleaving-invariants';
 import { COMMAND_WEIGHTS, Player, type Command, type CommandKind } from '../../support/interleavings';
 import { waitForNothingHeld } from '../../support/ledger';
@@ -50,7 +50,7 @@ const program = fc.record({
 
 let base: TestDatabase;
 const databases: Database[] = [];
-const grounds: Ground[] = [];
+const grounds: ProgramRoom[] = [];
 let played = 0;
 const endings = new Map<string, number>();
 
@@ -75,16 +75,16 @@ afterAll(async () => {
   await base.drop();
 });
 
-async function nextGround(): Promise<Ground> {
-  if (grounds.length === 0) grounds.push(...(await openGrounds(databases[0] as Database, 40)));
-  return grounds.pop() as Ground;
+async function nextGround(): Promise<ProgramRoom> {
+  if (grounds.length === 0) grounds.push(...(await openProgramRooms(databases[0] as Database, 40)));
+  return grounds.pop() as ProgramRoom;
 }
 
 async function play({ delivered, commands }: { delivered: boolean; commands: readonly Command[] }): Promise<void> {
   const pools = databases;
   const db = pools[0] as (typeof pools)[number];
   const ground = await nextGround();
-  await wakeUp(db, ground);
+  await makeWakesDue(db, ground);
   if (delivered) await deliverWakes(db, 10);
   const player = new Player(ground, pools);
   const watch = new Watch(db, ground.roomId);
@@ -93,7 +93,7 @@ async function play({ delivered, commands }: { delivered: boolean; commands: rea
     await Promise.all(batch.map((each) => player.play(each)));
     changed.push(...(await watch.check()));
   }
-  await putToSleep(db, ground);
+  await postponeWakes(db, ground);
   played += commands.length;
   const found = [...changed, ...(await violationsOf(db, ground, player.trace))];
   if (found.length > 0) throw new Error(`${ground.roomId}:\n  ${found.join('\n  ')}`);
@@ -152,9 +152,9 @@ test('a second effect, a second grant or a second request would be seen', async 
   const pools = databases;
   const db = pools[0] as (typeof pools)[number];
   const ground = await nextGround();
-  await wakeUp(db, ground);
+  await makeWakesDue(db, ground);
   await deliverWakes(db, 10);
-  await putToSleep(db, ground);
+  await postponeWakes(db, ground);
   const player = new Player(ground, pools);
   const watch = new Watch(db, ground.roomId);
   const next = { kind: 'next', wake: 0, execution: 0, pool: 0, variant: 0, together: false } as const;

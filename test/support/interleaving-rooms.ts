@@ -8,7 +8,7 @@ import { stageTask } from '../../prisma/store/rooms/tasks';
 import type { Database } from '../../prisma/store/db/database';
 
 /** The room of one program: two companies, three agents, a message for each of two agents, and a task. */
-export interface Ground {
+export interface ProgramRoom {
   readonly roomId: string;
   readonly companies: readonly { id: string; person: Author }[];
   readonly agents: readonly (Author & { readonly keyId: string })[];
@@ -20,7 +20,7 @@ export interface Ground {
 export const ALLOWANCE = 5;
 
 /** Creates the rooms of `count` programs with a few statements. */
-export async function openGrounds(db: Database, count: number): Promise<Ground[]> {
+export async function openProgramRooms(db: Database, count: number): Promise<ProgramRoom[]> {
   const slugs = ['ana', 'ben', 'clerk'];
   const drafts = Array.from({ length: count }, () => {
     const companies = [newId('co'), newId('co')].map((id) => ({
@@ -80,19 +80,19 @@ export async function openGrounds(db: Database, count: number): Promise<Ground[]
       rightTaskSend: 'go',
     })),
   });
-  const grounds: Ground[] = [];
-  for (const draft of drafts) grounds.push({ ...draft, ...(await writeWakes(db, draft)) });
-  for (const ground of grounds) await putToSleep(db, ground);
-  return grounds;
+  const programRooms: ProgramRoom[] = [];
+  for (const draft of drafts) programRooms.push({ ...draft, ...(await writeWakes(db, draft)) });
+  for (const programRoom of programRooms) await postponeWakes(db, programRoom);
+  return programRooms;
 }
 
 /** Makes the wakes of this room due, so that the dispatcher takes them. */
-export async function wakeUp(db: Database, { roomId }: Ground): Promise<void> {
+export async function makeWakesDue(db: Database, { roomId }: ProgramRoom): Promise<void> {
   await db.$executeRaw`UPDATE wakes SET due_at = clock_timestamp() - interval '1 second' WHERE room_id = ${roomId}`;
 }
 
 /** Moves the wakes of this room a year ahead, so that the dispatcher skips them during the next program. */
-export async function putToSleep(db: Database, { roomId }: Ground): Promise<void> {
+export async function postponeWakes(db: Database, { roomId }: ProgramRoom): Promise<void> {
   await db.$executeRaw`UPDATE wakes SET due_at = clock_timestamp() + interval '1 year' WHERE room_id = ${roomId}`;
 }
 
@@ -108,8 +108,8 @@ const UNSPECIFIED = {
 
 async function writeWakes(
   db: Database,
-  { roomId, companies, agents }: Pick<Ground, 'roomId' | 'companies' | 'agents'>,
-): Promise<Pick<Ground, 'wakes' | 'taskId'>> {
+  { roomId, companies, agents }: Pick<ProgramRoom, 'roomId' | 'companies' | 'agents'>,
+): Promise<Pick<ProgramRoom, 'wakes' | 'taskId'>> {
   return db.transaction(async (tx) => {
     const author = (companies[0] as (typeof companies)[number]).person;
     const room = await lockRoomForWrite(tx, roomId, author.companyId);

@@ -1,7 +1,7 @@
 // Opens crash runs, each in its own room, and holds all of them at their crash points in one worker process.
 
 import { randomBytes } from 'node:crypto';
-import { countParked, decideToStand, letHold } from './crash-holds';
+import { countParked, decideBeforeFault, holdTaskSends } from './crash-holds';
 import type { CrashPoint } from './crash-points';
 import { declareEveryKind, openRoom, type TestRoom } from './rooms';
 import { until } from './runs';
@@ -45,7 +45,7 @@ export async function openCrashRuns(
   const runs: CrashRun[] = [];
   for (const [index, { point, onCrash }] of cases.entries()) {
     const room = await openRoom(world, { name: String(index), modelUrl: model.url, onCrash });
-    await letHold(world, { point, agentId: room.agent.id });
+    await holdTaskSends(world, { point, agentId: room.agent.id });
     const marker = `case ${index} of ${batch}.`;
     const { messageId, taskId } = await room.sendTask(marker);
     const refused = answer.error(401, 'invalid_api_key');
@@ -56,7 +56,7 @@ export async function openCrashRuns(
 }
 
 /** Starts a worker and resolves when it holds every run at its point. */
-export async function standAll(
+export async function holdAllRuns(
   world: World,
   env: Record<string, string>,
   runs: readonly CrashRun[],
@@ -66,7 +66,7 @@ export async function standAll(
   const worker = forkCrashWorker(env, { points, action: 'stop' });
   try {
     await worker.ready;
-    await decideToStand(world, holdCasesOf(runs));
+    await decideBeforeFault(world, holdCasesOf(runs));
     const expected = runs.length - countParked(runs);
     await until(
       'every run to reach its point',

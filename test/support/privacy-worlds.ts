@@ -14,8 +14,8 @@ import { answered, LIMITS, newExecution, NO_FACTS } from './store-runs';
 export type Side = 0 | 1;
 
 /** One action in both worlds. Its secret data differs between the worlds and is private to Larkspur. */
-export type Happening =
-  | { readonly what: 'say'; readonly to: 'scribe' | 'scout' | 'nobody' }
+export type RoomAction =
+  | { readonly what: 'say'; readonly to: 'scribe' | 'scout' | 'none' }
   | { readonly what: 'remember'; readonly visibility: 'shared' | 'private' }
   | { readonly what: 'send_task'; readonly to: 'scribe' | 'scout' }
   | { readonly what: 'instruct' }
@@ -27,28 +27,28 @@ export type Happening =
   | { readonly what: 'run'; readonly comes: 'reply' | 'refused' | 'cancelled' };
 
 /** Creates a room of Larkspur and runs the actions in order, with the secrets of this side. */
-export async function playOut(
+export async function runActions(
   api: TestApi,
   suffix: string,
   side: Side,
-  program: readonly Happening[],
+  program: readonly RoomAction[],
 ): Promise<TestRoom> {
   const room = await setUpRoom(api, { suffix });
   const { larkspur } = room;
-  for (const [index, happening] of program.entries()) await happen(api, room, happening, side, index);
+  for (const [index, action] of program.entries()) await runAction(api, room, action, side, index);
   await deliverWakes(api.db, 100);
   await expectStatus(201, larkspur.member.post(`${room.path}/events`, { type: 'message', text: 'the end' }));
   return room;
 }
 
-async function happen(api: TestApi, room: TestRoom, happening: Happening, side: Side, index: number): Promise<void> {
+async function runAction(api: TestApi, room: TestRoom, action: RoomAction, side: Side, index: number): Promise<void> {
   const { larkspur } = room;
   const secret = side === 0 ? `azure-${index}` : `crimson-${index} is longer`;
   const post = (body: object): Promise<Json> => expectStatus(201, larkspur.member.post(`${room.path}/events`, body));
   const agent = `/v1/agents/${larkspur.agentId}`;
-  switch (happening.what) {
+  switch (action.what) {
     case 'say':
-      await post({ type: 'message', text: happening.to === 'nobody' ? 'well' : `@${happening.to} hello` });
+      await post({ type: 'message', text: action.to === 'none' ? 'well' : `@${action.to} hello` });
       return;
     case 'remember': {
       const secretLine = {
@@ -57,12 +57,12 @@ async function happen(api: TestApi, room: TestRoom, happening: Happening, side: 
         tags: side === 0 ? [secret] : [],
       };
       const shared = { category: 'fact', content: `line ${index}`, tags: ['shared'] };
-      const { visibility } = happening;
+      const { visibility } = action;
       await post({ type: 'memory', visibility, ...(visibility === 'private' ? secretLine : shared) });
       return;
     }
     case 'send_task':
-      await post({ type: 'task', to: happening.to, goal: `goal ${index}` });
+      await post({ type: 'task', to: action.to, goal: `goal ${index}` });
       return;
     case 'instruct':
       await expectStatus(200, larkspur.admin.patch(agent, { instructions: secret, model: `model-${side}` }));
@@ -95,7 +95,7 @@ async function happen(api: TestApi, room: TestRoom, happening: Happening, side: 
       return;
     }
     case 'run':
-      return run(api, room, happening.comes, side, secret);
+      return run(api, room, action.comes, side, secret);
   }
 }
 

@@ -19,7 +19,7 @@ export const SEND = {
 } as const;
 
 /** A reply with a text, a memory line and a task to send. */
-export const SAYS_ALL: Partial<DeclaredReply> = { reply: 'Done.', memory: LINE, tasks_to_send: [SEND] };
+export const FULL_REPLY: Partial<DeclaredReply> = { reply: 'Done.', memory: LINE, tasks_to_send: [SEND] };
 
 /** Sets the rights of the world's scribe. A right that is not named is `go`. */
 export async function setRights(world: World, rights: Partial<Rights>): Promise<void> {
@@ -33,7 +33,7 @@ export async function setRights(world: World, rights: Partial<Rights>): Promise<
 export async function heldRun(
   world: World,
   rights: Partial<Rights>,
-  reply: Partial<DeclaredReply> = SAYS_ALL,
+  reply: Partial<DeclaredReply> = FULL_REPLY,
   options: { task?: boolean } = {},
 ): Promise<OpenRun> {
   await setRights(world, rights);

@@ -22,9 +22,9 @@ export interface Pending {
   readonly running: boolean;
 }
 
-export type OperatorHands = ReturnType<typeof operatorHands>;
+export type OperatorActions = ReturnType<typeof operatorActions>;
 
-export function operatorHands(client: Client) {
+export function operatorActions(client: Client) {
   const { workflowService } = client;
   const execution = (target: Target) => ({ workflowId: target.workflowId, runId: target.temporalRunId ?? '' });
   const common = { namespace: 'default', identity: 'an operator' };
