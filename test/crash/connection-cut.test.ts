@@ -5,7 +5,7 @@ import type { CrashOutcome } from '../support/crash-outcome';
 import { runCrashBatch, whyNotApplicable, type CrashBatch } from '../support/crash-faults';
 import { holdsAt } from '../support/crash-holds';
 import { ALL_CRASH_POINTS, type CutMessage } from '../support/crash-points';
-import type { CrashCase } from '../support/crash-standing';
+import type { CrashCase } from '../support/crash-runs';
 import { startScriptedModel, type ScriptedModel } from '../support/scripted-model-server';
 import { endWorkers } from '../support/worker-processes';
 import { ON_CRASH } from '../../workflows/contract';

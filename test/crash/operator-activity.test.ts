@@ -2,13 +2,13 @@
 // policies, and with an attempt that failed before it acted, or after it acted without an answer to Temporal.
 
 import { ACTING, caseOpener, ONCE, STEPS, type OpenCase, type OperatorCase } from '../support/operator-cases';
-import { operatorHands, type OperatorHands } from '../support/operator-hands';
+import { operatorActions, type OperatorActions } from '../support/operator-actions';
 import {
   startOperatorWorker,
   type ActivityName,
   type OperatorWorker,
-  type Place,
-  type Stand,
+  type HoldPosition,
+  type HeldAttempt,
 } from '../support/operator-worker';
 import { waitForNothingHeld } from '../support/ledger';
 import { until } from '../support/runs';
@@ -19,14 +19,14 @@ import { ON_CRASH, type OnCrash } from '../../workflows/contract';
 let model: ScriptedModel;
 let world: World;
 let worker: OperatorWorker;
-let hands: OperatorHands;
+let hands: OperatorActions;
 let openCase: OpenCase;
 
 beforeAll(async () => {
   model = await startScriptedModel();
   world = await createWorld({ modelUrl: model.url });
   worker = await startOperatorWorker(world);
-  hands = operatorHands(worker.client);
+  hands = operatorActions(worker.client);
   openCase = caseOpener(world, model);
 });
 afterAll(async () => {
@@ -38,11 +38,11 @@ afterAll(async () => {
 
 interface Failing {
   readonly activity: (typeof ACTING)[number];
-  readonly place: Place;
+  readonly place: HoldPosition;
   readonly onCrash: OnCrash;
 }
 
-const PLACES: readonly Place[] = ['before', 'after'];
+const PLACES: readonly HoldPosition[] = ['before', 'after'];
 const FAILING: readonly Failing[] = ACTING.flatMap((activity) =>
   PLACES.flatMap((place) => ON_CRASH.map((onCrash) => ({ activity, place, onCrash }))),
 );
@@ -50,7 +50,7 @@ const FAILING: readonly Failing[] = ACTING.flatMap((activity) =>
 /** Opens a run and holds its acting step, before it acts or after it acted without an answer to Temporal. */
 async function holdAt({ activity, place, onCrash }: Failing) {
   const opened = await openCase({ onCrash });
-  const stand = worker.stand(opened.room.agent.id, activity, place);
+  const stand = worker.holdAttempt(opened.room.agent.id, activity, place);
   await worker.dispatch();
   await stand.reached;
   return { opened, stand };
@@ -65,12 +65,12 @@ async function expectAllDoneOnce(opened: OperatorCase, attempts: { of: ActivityN
   expect(worker.attempts(opened.room.agent.id, attempts.of)).toBeGreaterThanOrEqual(attempts.atLeast);
   expect(await opened.effects()).toEqual(ONCE);
   expect(opened.requests()).toHaveLength(1);
-  await opened.expectTrue();
+  await opened.expectConsistent();
 }
 
 interface Prepared {
   readonly opened: OperatorCase;
-  readonly stand: Stand;
+  readonly stand: HeldAttempt;
 }
 
 /** Opens all cases, holds each step and applies the command of the operator. All at once: most of the time is waiting. */
@@ -82,7 +82,7 @@ function prepareAll(
   beforeAll(async () => {
     for (const failing of cases) {
       const opened = await openCase({ onCrash: failing.onCrash });
-      const stand = worker.stand(opened.room.agent.id, failing.activity, failing.place);
+      const stand = worker.holdAttempt(opened.room.agent.id, failing.activity, failing.place);
       prepared.set(failing, { opened, stand });
     }
     await worker.dispatch();
@@ -140,7 +140,7 @@ describe('a step is reset during its attempt, which fails', () => {
       Object.fromEntries(Object.keys(ONCE).map((name, index) => [name, index < acted ? 1 : 0])),
     );
     expect(opened.requests()).toHaveLength(1);
-    await opened.expectTrue();
+    await opened.expectConsistent();
   });
 });
 
@@ -178,7 +178,7 @@ test('callModel is paused while it waits for a retry, then unpaused: it sends a 
   expect(run.requests.map((request) => request.outcome)).toEqual(['retry', 'answered']);
   expect(opened.requests()).toHaveLength(2);
   expect(await opened.effects()).toEqual(ONCE);
-  await opened.expectTrue();
+  await opened.expectConsistent();
 });
 
 test('callModel is paused during its request: the request is aborted and counts, and unpausing sends another', async () => {
@@ -195,7 +195,7 @@ test('callModel is paused during its request: the request is aborted and counts,
   expect(run).toMatchObject({ ending: 'replied', fencedCount: 0 });
   expect(run.requests.map((request) => request.outcome)).toEqual(['aborted', 'answered']);
   expect(await opened.effects()).toEqual(ONCE);
-  await opened.expectTrue();
+  await opened.expectConsistent();
 });
 
 test('callModel is reset after each request: it never sends a fourth request', async () => {
@@ -216,14 +216,14 @@ test('callModel is reset after each request: it never sends a fourth request', a
   expect(run.requests.map((request) => request.outcome)).toEqual(['retry', 'retry', 'retry']);
   expect(opened.requests()).toHaveLength(3);
   expect(await opened.effects()).toEqual({ replies: 0, memory: 0, responses: 0, sends: 0 });
-  await opened.expectTrue();
+  await opened.expectConsistent();
 });
 
 test('a step is completed by hand before it acts: no later step acts, and the late attempt finds a closed run', async () => {
   const { opened, stand } = await holdAt({ activity: 'postReply', place: 'before', onCrash: 'stop' });
   await hands.complete(opened.target, 'postReply', { state: 'done' });
   const run = await opened.closed();
-  stand.goOn();
+  stand.resume();
   await stand.over;
   await hands.result(opened.target);
   // The ledger uses its own rows, not the operator's result.
@@ -234,14 +234,14 @@ test('a step is completed by hand before it acts: no later step acts, and the la
     ['task_send:1', 'superseded'],
   ]);
   expect(await opened.effects()).toEqual({ replies: 0, memory: 0, responses: 0, sends: 0 });
-  await opened.expectTrue();
+  await opened.expectConsistent();
 });
 
 test('a step is completed by hand after it acted: it is done once, and the run continues', async () => {
   const { opened, stand } = await holdAt({ activity: 'writeMemory', place: 'after', onCrash: 'stop' });
   await hands.complete(opened.target, 'writeMemory', { state: 'done' });
   await expectAllDoneOnce(opened, { of: 'writeMemory', atLeast: 1 });
-  stand.goOn();
+  stand.resume();
   await stand.over;
-  await opened.expectTrue();
+  await opened.expectConsistent();
 });

@@ -3,8 +3,8 @@
 
 import { randomUUID } from 'node:crypto';
 import { caseOpener, NOTHING, ONCE, type Effects, type OpenCase, type OperatorCase } from '../support/operator-cases';
-import { operatorHands, type OperatorHands, type Target } from '../support/operator-hands';
-import { startOperatorWorker, type OperatorWorker, type Stand } from '../support/operator-worker';
+import { operatorActions, type OperatorActions, type Target } from '../support/operator-actions';
+import { startOperatorWorker, type OperatorWorker, type HeldAttempt } from '../support/operator-worker';
 import { waitForNothingHeld } from '../support/ledger';
 import { until } from '../support/runs';
 import { answer, startScriptedModel, type ScriptedModel } from '../support/scripted-model-server';
@@ -26,7 +26,7 @@ interface Case {
 /** A run at its position, and its held attempt. */
 interface Opened {
   readonly it: OperatorCase;
-  readonly stand: Stand | null;
+  readonly stand: HeldAttempt | null;
 }
 
 const CASES: readonly Case[] = WHERE.flatMap((where) =>
@@ -43,7 +43,7 @@ function expected(where: Case['where'], hand: Case['hand']): { ending: Ending; e
 let model: ScriptedModel;
 let world: World;
 let worker: OperatorWorker;
-let hands: OperatorHands;
+let hands: OperatorActions;
 let openCase: OpenCase;
 /**
  * The cases whose executions are deleted. They are deleted together, because one deletion takes as long as all. The tests
@@ -57,7 +57,7 @@ beforeAll(async () => {
   model = await startScriptedModel();
   world = await createWorld({ modelUrl: model.url });
   worker = await startOperatorWorker(world);
-  hands = operatorHands(worker.client);
+  hands = operatorActions(worker.client);
   openCase = caseOpener(world, model);
 
   for (const each of CASES.filter(({ hand }) => hand === 'deleted')) deleted.set(each, await open(each));
@@ -73,7 +73,8 @@ afterAll(async () => {
 /** Opens a run at the position of this case. One at a time, because a pass of the dispatcher takes every wake. */
 async function open({ where }: Case): Promise<Opened> {
   const it = await openCase(where === 'asking' ? { answers: [answer.hold('too late')] } : {});
-  const stand = where === 'before' || where === 'after' ? worker.stand(it.room.agent.id, 'postReply', where) : null;
+  const stand =
+    where === 'before' || where === 'after' ? worker.holdAttempt(it.room.agent.id, 'postReply', where) : null;
   await (where === 'unclaimed' ? dispatchWithoutWorker() : worker.dispatch());
   if (where === 'asking') await until('the request to arrive', async () => it.requests().length === 1);
   if (where === 'closed') await hands.result(it.target);
@@ -129,7 +130,7 @@ test.each(CASES)('$where and $hand, then started again by hand: $ending, acted a
       async () => (await worker.reconcile()) && (await stateOf(id)) === 'closed',
     );
   // The held attempt continues after the end and is fenced.
-  stand?.goOn();
+  stand?.resume();
   await stand?.over;
   const run = await it.closed();
   expect(run).toMatchObject({ ending: each.ending, fencedCount: each.where === 'unclaimed' ? 0 : 1 });
@@ -138,7 +139,7 @@ test.each(CASES)('$where and $hand, then started again by hand: $ending, acted a
   if (each.where === 'asking') {
     await until('the request to be aborted', async () => it.requests().every((request) => request.aborted));
   }
-  await it.expectTrue();
+  await it.expectConsistent();
 });
 
 test('terminating an ended execution is refused; cancelling it is accepted and has no effect', () => {
@@ -147,11 +148,11 @@ test('terminating an ended execution is refused; cancelling it is accepted and h
 
 test('an attempt that continues after its execution was terminated, before the reconciler runs, acts once', async () => {
   const it = await openCase();
-  const stand = worker.stand(it.room.agent.id, 'postReply', 'before');
+  const stand = worker.holdAttempt(it.room.agent.id, 'postReply', 'before');
   await worker.dispatch();
   await stand.reached;
   await hands.terminate(it.target);
-  stand.goOn();
+  stand.resume();
   await until('the reply', async () => (await it.effects()).replies === 1);
   await worker.reconcile();
   const run = await it.closed();
@@ -159,7 +160,7 @@ test('an attempt that continues after its execution was terminated, before the r
   // The ledger has the step as done, although Temporal did not receive its result.
   expect(run.steps.map((step) => step.state)).toEqual(['done', 'not_reached', 'not_reached', 'not_reached']);
   expect(await it.effects()).toEqual({ ...NOTHING, replies: 1 });
-  await it.expectTrue();
+  await it.expectConsistent();
 });
 
 test('a run closed as lost after its execution was terminated stays lost when the wake is started by hand', async () => {
@@ -175,7 +176,7 @@ test('a run closed as lost after its execution was terminated stays lost when th
   expect(await it.closed()).toMatchObject({ ending: 'lost', fencedCount: 1 });
   expect(await it.effects()).toEqual(NOTHING);
   expect(it.requests()).toHaveLength(0);
-  await it.expectTrue();
+  await it.expectConsistent();
 });
 
 async function stateOf(id: string): Promise<string> {

@@ -3,7 +3,7 @@
 
 import { randomBytes } from 'node:crypto';
 import { caseOpener, NOTHING, ONCE, type Effects, type OperatorCase } from '../support/operator-cases';
-import { operatorHands } from '../support/operator-hands';
+import { operatorActions } from '../support/operator-actions';
 import { startOwnPostgres, type OwnServer } from '../support/operator-servers';
 import { startOperatorWorker, type OperatorWorker } from '../support/operator-worker';
 import { expectLedgerEqualsRoom, waitForNothingHeld } from '../support/ledger';
@@ -87,7 +87,7 @@ test('after Postgres is restored to an earlier point, no effect in it is repeate
   await victim.kill();
   const pending = await openCase();
   const held = await snapshot(done);
-  await restart(() => postgres.keep());
+  await restart(() => postgres.save());
 
   // Postgres will lose the following: all but one of these runs end, and new messages, runs and rooms are created.
   const first = await startOperatorWorker(world, { taskQueue });
@@ -96,21 +96,21 @@ test('after Postgres is restored to an earlier point, no effect in it is repeate
   for (const it of [asking, acted, pending]) await expectEnded(it, 'replied', ONCE);
   const forgotten = await done.another();
   const halfway = await openCase({ onCrash: 'resume' });
-  const stand = first.stand(halfway.room.agent.id, 'writeMemory', 'before');
+  const stand = first.holdAttempt(halfway.room.agent.id, 'writeMemory', 'before');
   await first.dispatch();
   await expectEnded(forgotten, 'replied', ONCE);
   await stand.reached;
   await until('the second request of the run that stays open', async () => still.requests().length === 2);
-  for (const it of [asking, acted, pending, forgotten]) await operatorHands(first.client).result(it.target);
+  for (const it of [asking, acted, pending, forgotten]) await operatorActions(first.client).result(it.target);
   await first.stop();
   worker = undefined;
   const asked = model.requests.length;
-  await restart(() => postgres.putBack());
+  await restart(() => postgres.restore());
   expect(await world.db.run.count({ where: { messageId: forgotten.messageId } })).toBe(0);
 
   const second = await startOperatorWorker(world, { taskQueue });
   worker = second;
-  const hands = operatorHands(second.client);
+  const hands = operatorActions(second.client);
   // Postgres lost this run, but Temporal has its execution, which no longer owns a run.
   expect(await hands.result(halfway.target)).toMatchObject({ result: 'fenced', why: 'not_mine' });
   // Its workflow was already started, which counts as a successful start. It has also ended.
@@ -126,14 +126,14 @@ test('after Postgres is restored to an earlier point, no effect in it is repeate
   await expectEnded(still, 'replied', ONCE);
   expect((await still.closed()).requests.map((request) => request.outcome)).toEqual(['unknown', 'answered']);
   expect(await snapshot(done)).toEqual(held);
-  for (const it of [done, asking, acted, pending, still]) await it.expectTrue();
+  for (const it of [done, asking, acted, pending, still]) await it.expectConsistent();
   expect(model.requests).toHaveLength(asked + 1);
 
   // A lost message may be posted again.
   const again = await done.another();
   await second.dispatch();
   await expectEnded(again, 'replied', ONCE);
-  await again.expectTrue();
-  await second.nothingOpen();
+  await again.expectConsistent();
+  await second.untilNoneOpen();
   expect(await second.reconcile()).toMatchObject({ checked: 0, acted: 0 });
 });

@@ -11,7 +11,7 @@ import {
   type OpenCase,
   type OperatorCase,
 } from '../support/operator-cases';
-import { operatorHands, type EventId, type OperatorHands } from '../support/operator-hands';
+import { operatorActions, type EventId, type OperatorActions } from '../support/operator-actions';
 import { startOperatorWorker, type ActivityName, type OperatorWorker } from '../support/operator-worker';
 import { waitForNothingHeld } from '../support/ledger';
 import { until } from '../support/runs';
@@ -25,14 +25,14 @@ const ACTIVITIES: readonly ActivityName[] = ['claimMessage', 'callModel', ...ACT
 let model: ScriptedModel;
 let world: World;
 let worker: OperatorWorker;
-let hands: OperatorHands;
+let hands: OperatorActions;
 let openCase: OpenCase;
 
 beforeAll(async () => {
   model = await startScriptedModel();
   world = await createWorld({ modelUrl: model.url });
   worker = await startOperatorWorker(world);
-  hands = operatorHands(worker.client);
+  hands = operatorActions(worker.client);
   openCase = caseOpener(world, model);
 });
 afterAll(async () => {
@@ -81,7 +81,7 @@ test.each(ON_CRASH)('a finished run under %s, reset to each of its workflow task
   expect(await opened.effects()).toEqual(ONCE);
   expect(opened.requests()).toHaveLength(1);
   expect(await worker.reconcile()).toMatchObject({ checked: 0 });
-  await opened.expectTrue();
+  await opened.expectConsistent();
 });
 
 test('a copy of a copy of a finished run is also fenced', async () => {
@@ -102,7 +102,7 @@ test('a copy of a copy of a finished run is also fenced', async () => {
   }
   expect((await opened.closed()).fencedCount).toBe(3);
   expect(await opened.effects()).toEqual(ONCE);
-  await opened.expectTrue();
+  await opened.expectConsistent();
 });
 
 interface Running {
@@ -128,7 +128,7 @@ describe('a run is reset after an attempt acted without an answer to Temporal', 
     for (const each of RUNNING) opened.set(each, await openCase());
     const stands = RUNNING.map((each) => {
       const { agent } = (opened.get(each) as OperatorCase).room;
-      return worker.stand(agent.id, each.activity, 'after');
+      return worker.holdAttempt(agent.id, each.activity, 'after');
     });
     await worker.dispatch();
     // All at once, and each ended attempt continues at once. An attempt held until all others are held would be given up
@@ -140,7 +140,7 @@ describe('a run is reset after an attempt acted without an answer to Temporal', 
       const points = await hands.resetPoints({ ...target, temporalRunId });
       expect(points).toHaveLength(ACTIVITIES.indexOf(each.activity) + 1);
       await hands.reset({ ...target, temporalRunId }, points[each.point] as EventId);
-      stands[index]?.goOn();
+      stands[index]?.resume();
       await stands[index]?.over;
       await hands.result(target);
     });
@@ -149,7 +149,7 @@ describe('a run is reset after an attempt acted without an answer to Temporal', 
   });
 
   test.each(RUNNING)('in $activity, to workflow task $point: fenced, and no step acts twice', async (each) => {
-    const { claimed, closed, target, effects, requests, expectTrue } = opened.get(each) as OperatorCase;
+    const { claimed, closed, target, effects, requests, expectConsistent } = opened.get(each) as OperatorCase;
     const { id } = await claimed();
     expect(await hands.result(target)).toEqual(fencedAt(each.point, id));
     await until('the run to be closed', async () => {
@@ -160,6 +160,6 @@ describe('a run is reset after an attempt acted without an answer to Temporal', 
     expect(await closed()).toMatchObject({ ending: endingOf(acted), fencedCount: 1 });
     expect(await effects()).toEqual(effectsUpTo(acted));
     expect(requests()).toHaveLength(each.activity === 'claimMessage' ? 0 : 1);
-    await expectTrue();
+    await expectConsistent();
   });
 });

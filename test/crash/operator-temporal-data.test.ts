@@ -3,7 +3,7 @@
 import { randomBytes } from 'node:crypto';
 import { Client, Connection } from '@temporalio/client';
 import { caseOpener, countEffects, NOTHING, ONCE, type OpenCase, type OperatorCase } from '../support/operator-cases';
-import { operatorHands, type OperatorHands } from '../support/operator-hands';
+import { operatorActions, type OperatorActions } from '../support/operator-actions';
 import { startOwnTemporal, type OwnServer } from '../support/operator-servers';
 import { startOperatorWorker, type OperatorWorker } from '../support/operator-worker';
 import { expectLedgerEqualsRoom, waitForNothingHeld } from '../support/ledger';
@@ -20,7 +20,7 @@ let temporal: OwnServer;
 let openCase: OpenCase;
 let taskQueue: string;
 let worker: OperatorWorker | undefined;
-let hands: OperatorHands;
+let hands: OperatorActions;
 
 beforeEach(async () => {
   model = await startScriptedModel();
@@ -41,7 +41,7 @@ afterEach(async () => {
 
 async function startWorker(): Promise<OperatorWorker> {
   worker = await startOperatorWorker(world, { address: temporal.address, taskQueue });
-  hands = operatorHands(worker.client);
+  hands = operatorActions(worker.client);
   return worker;
 }
 
@@ -120,7 +120,7 @@ test('after Temporal lost its database, unclaimed wakes start again, open runs e
   const pending = await openCase();
   const before = await snapshot(done);
 
-  await temporal.lose();
+  await temporal.deleteData();
   await temporal.start();
   const second = await startWorker();
   await expect(hands.result(done.target)).rejects.toThrow();
@@ -130,12 +130,12 @@ test('after Temporal lost its database, unclaimed wakes start again, open runs e
   for (const it of [...unclaimed, pending]) {
     await expectReplied(it);
     expect(it.requests()).toHaveLength(1);
-    await it.expectTrue();
+    await it.expectConsistent();
   }
   for (const it of [asking, acted, claimed]) {
     expect(await it.closed()).toMatchObject({ ending: 'lost', fencedCount: 0 });
     expect(await it.effects()).toEqual(it === acted ? { ...NOTHING, replies: 1 } : NOTHING);
-    await it.expectTrue();
+    await it.expectConsistent();
   }
   expect(await snapshot(done)).toEqual(before);
 
@@ -149,7 +149,7 @@ test('after Temporal lost its database, unclaimed wakes start again, open runs e
     run: id,
   });
   await expectReplied(done, 1);
-  await second.nothingOpen();
+  await second.untilNoneOpen();
   expect(await second.reconcile()).toMatchObject({ checked: 0, acted: 0 });
 });
 
@@ -169,7 +169,7 @@ test('after Temporal is restored to an earlier point, old executions continue an
   const unclaimed = await openCase();
   await deliver();
   await temporal.stop();
-  await temporal.keep();
+  await temporal.save();
   await temporal.start();
 
   // Temporal will lose the following: all of these runs end, one run is open, and one wake is delivered and not claimed.
@@ -178,7 +178,7 @@ test('after Temporal is restored to an earlier point, old executions continue an
   for (const it of old) await expectReplied(it);
   const forgotten = await done.another();
   const halfway = await openCase({ onCrash: 'resume' });
-  const stand = first.stand(halfway.room.agent.id, 'writeMemory', 'before');
+  const stand = first.holdAttempt(halfway.room.agent.id, 'writeMemory', 'before');
   await first.dispatch();
   await expectReplied(forgotten);
   await stand.reached;
@@ -189,7 +189,7 @@ test('after Temporal is restored to an earlier point, old executions continue an
   const before = await Promise.all([...old, forgotten].map(snapshot));
   const asked = model.requests.length;
 
-  await temporal.putBack();
+  await temporal.restore();
   await temporal.start();
   const second = await startWorker();
   for (const it of old) {
@@ -205,7 +205,7 @@ test('after Temporal is restored to an earlier point, old executions continue an
   expect(await halfway.effects()).toEqual({ ...NOTHING, replies: 1 });
   expect(await second.dispatch()).toMatchObject({ started: 1, failed: 0 });
   await expectReplied(unclaimedLater);
-  for (const it of [...old, forgotten, halfway, unclaimedLater]) await it.expectTrue();
-  await second.nothingOpen();
+  for (const it of [...old, forgotten, halfway, unclaimedLater]) await it.expectConsistent();
+  await second.untilNoneOpen();
   expect(await second.reconcile()).toMatchObject({ checked: 0, acted: 0 });
 });

@@ -2,7 +2,7 @@
 // proves that the checks of the other operator tests detect it, and that the server performs the commands.
 
 import { ONCE, caseOpener, type OpenCase } from '../support/operator-cases';
-import { operatorHands, type EventId, type OperatorHands } from '../support/operator-hands';
+import { operatorActions, type EventId, type OperatorActions } from '../support/operator-actions';
 import { withoutFence } from '../support/operator-unfenced';
 import { startOperatorWorker, type OperatorWorker } from '../support/operator-worker';
 import { waitForNothingHeld } from '../support/ledger';
@@ -13,14 +13,14 @@ import { createWorld, type World } from '../support/world';
 let model: ScriptedModel;
 let world: World;
 let worker: OperatorWorker;
-let hands: OperatorHands;
+let hands: OperatorActions;
 let openCase: OpenCase;
 
 beforeAll(async () => {
   model = await startScriptedModel();
   world = await createWorld({ modelUrl: model.url });
   worker = await startOperatorWorker(world, { replace: withoutFence });
-  hands = operatorHands(worker.client);
+  hands = operatorActions(worker.client);
   openCase = caseOpener(world, model);
 });
 afterAll(async () => {
@@ -32,7 +32,7 @@ afterAll(async () => {
 
 async function holdReply(place: 'before' | 'after') {
   const opened = await openCase();
-  const stand = worker.stand(opened.room.agent.id, 'postReply', place);
+  const stand = worker.holdAttempt(opened.room.agent.id, 'postReply', place);
   await worker.dispatch();
   await stand.reached;
   return { opened, stand };
@@ -55,7 +55,7 @@ test('after a reset to the workflow task after the model call, every step acts t
   // The claim is unchanged, and the activity that closes the run still has its fence.
   expect(await hands.result({ ...run, temporalRunId: copy })).toMatchObject({ result: 'fenced' });
   expect(await opened.effects()).toEqual({ replies: 2, memory: 2, responses: 2, sends: 2 });
-  await expect(opened.expectTrue()).rejects.toThrow();
+  await expect(opened.expectConsistent()).rejects.toThrow();
 });
 
 test('a step with one attempt that is paused, fails after it acted and is unpaused acts twice', async () => {
@@ -66,7 +66,7 @@ test('a step with one attempt that is paused, fails after it acted and is unpaus
   await hands.unpause(opened.target, 'postReply');
   await hands.result(opened.target);
   expect(await opened.effects()).toEqual({ ...ONCE, replies: 2 });
-  await expect(opened.expectTrue()).rejects.toThrow();
+  await expect(opened.expectConsistent()).rejects.toThrow();
 });
 
 test('a step that gets a second attempt and fails after it acted acts twice', async () => {
@@ -75,7 +75,7 @@ test('a step that gets a second attempt and fails after it acted acts twice', as
   stand.fail();
   await hands.result(opened.target);
   expect(await opened.effects()).toEqual({ ...ONCE, replies: 2 });
-  await expect(opened.expectTrue()).rejects.toThrow();
+  await expect(opened.expectConsistent()).rejects.toThrow();
 });
 
 test('the held attempt of a terminated execution acts after its run was closed as lost', async () => {
@@ -83,7 +83,7 @@ test('the held attempt of a terminated execution acts after its run was closed a
   await hands.terminate(opened.target);
   await worker.reconcile();
   expect(await opened.closed()).toMatchObject({ ending: 'lost' });
-  stand.goOn();
+  stand.resume();
   await until('the late attempt to act', async () => (await opened.effects()).replies === 1);
-  await expect(opened.expectTrue()).rejects.toThrow();
+  await expect(opened.expectConsistent()).rejects.toThrow();
 });

@@ -2,7 +2,7 @@
 // A server option enables the API, so this test has its own server.
 
 import { caseOpener, NOTHING, ONCE, type OpenCase } from '../support/operator-cases';
-import { operatorHands, type OperatorHands } from '../support/operator-hands';
+import { operatorActions, type OperatorActions } from '../support/operator-actions';
 import { startOwnTemporal, type OwnServer } from '../support/operator-servers';
 import { startOperatorWorker, type OperatorWorker } from '../support/operator-worker';
 import { waitForNothingHeld } from '../support/ledger';
@@ -17,7 +17,7 @@ let model: ScriptedModel;
 let world: World;
 let temporal: OwnServer;
 let worker: OperatorWorker;
-let hands: OperatorHands;
+let hands: OperatorActions;
 let openCase: OpenCase;
 
 beforeAll(async () => {
@@ -25,7 +25,7 @@ beforeAll(async () => {
   world = await createWorld({ modelUrl: model.url });
   temporal = await startOwnTemporal(['--dynamic-config-value=frontend.WorkflowPauseEnabled=true']);
   worker = await startOperatorWorker(world, { address: temporal.address });
-  hands = operatorHands(worker.client);
+  hands = operatorActions(worker.client);
   openCase = caseOpener(world, model);
 });
 afterAll(async () => {
@@ -40,11 +40,11 @@ test.each(['before', 'after'] as const)(
   'a run paused %s its reply is posted is not changed by the reconciler, and acts once after it is unpaused',
   async (place) => {
     const it = await openCase();
-    const stand = worker.stand(it.room.agent.id, 'postReply', place);
+    const stand = worker.holdAttempt(it.room.agent.id, 'postReply', place);
     await worker.dispatch();
     await stand.reached;
     await hands.pauseWorkflow(it.target);
-    stand.goOn();
+    stand.resume();
     await stand.over;
     // Temporal has the result of the step, and the paused workflow does not start the next one.
     await until('the result of the step', async () => (await hands.findPending(it.target, 'postReply')) === null);
@@ -56,8 +56,8 @@ test.each(['before', 'after'] as const)(
     await hands.unpauseWorkflow(it.target);
     expect(await it.closed()).toMatchObject({ ending: 'replied', fencedCount: 0 });
     expect(await it.effects()).toEqual(ONCE);
-    await it.expectTrue();
+    await it.expectConsistent();
     // The reconciler pass of the next case must not find an execution of this case.
-    await worker.nothingOpen();
+    await worker.untilNoneOpen();
   },
 );

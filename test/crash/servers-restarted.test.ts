@@ -5,7 +5,7 @@ import { runCrashBatch, type CrashBatch, type CrashFault } from '../support/cras
 import type { CrashOutcome } from '../support/crash-outcome';
 import type { CrashPoint } from '../support/crash-points';
 import { startCrashServers, type CrashServers } from '../support/crash-servers';
-import type { CrashCase } from '../support/crash-standing';
+import type { CrashCase } from '../support/crash-runs';
 import { startScriptedModel, type ScriptedModel } from '../support/scripted-model-server';
 import { endWorkers } from '../support/worker-processes';
 import { ON_CRASH, type Ending } from '../../workflows/contract';

@@ -2,7 +2,7 @@
 // another worker. Its late work changes no room, no ledger and no claim.
 
 import { randomBytes } from 'node:crypto';
-import { countParked, decideAfterwards, decideToStand, letHold } from '../support/crash-holds';
+import { countParked, decideAfterFault, decideBeforeFault, holdTaskSends } from '../support/crash-holds';
 import { ALL_CRASH_POINTS, type CrashPoint } from '../support/crash-points';
 import { expectLedgerEqualsRoom, waitForNothingHeld } from '../support/ledger';
 import { declareEveryKind, openRoom, type TestRoom } from '../support/rooms';
@@ -60,7 +60,7 @@ test('a worker that freezes at every crash point and continues after all runs en
   const rooms: TestRoom[] = [];
   for (const [index, { point, onCrash }] of CASES.entries()) {
     const room = await openRoom(world, { name: String(index), modelUrl: model.url, onCrash });
-    await letHold(world, { point, agentId: room.agent.id });
+    await holdTaskSends(world, { point, agentId: room.agent.id });
     const marker = `case ${index} of ${CASES.length}.`;
     const { taskId } = await room.sendTask(marker);
     const refused = answer.error(401, 'invalid_api_key');
@@ -71,14 +71,14 @@ test('a worker that freezes at every crash point and continues after all runs en
   const frozen = forkCrashWorker(env, { points, action: 'stop' });
   await frozen.ready;
   const cases = CASES.map(({ point }, index) => ({ point, agentId: rooms[index]?.agent.id as string }));
-  await decideToStand(world, cases);
+  await decideBeforeFault(world, cases);
   const stopped = CASES.length - countParked(CASES);
   await until('every run to reach its point', async () => frozen.stops.length === stopped);
   frozen.child.kill('SIGSTOP');
 
   const second = forkWorker(env);
   await second.ready;
-  await decideAfterwards(world, cases);
+  await decideAfterFault(world, cases);
   const closed = async () => (await world.db.run.count({ where: { state: 'closed' } })) === CASES.length;
   await until('every run to end', closed);
   await waitForNothingHeld(world.db);

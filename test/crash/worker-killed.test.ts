@@ -1,7 +1,7 @@
 // A worker is killed at every crash point of a run, and between two steps while another worker runs.
 
 import { randomBytes } from 'node:crypto';
-import { countParked, decideAfterwards, decideToStand, letHold } from '../support/crash-holds';
+import { countParked, decideAfterFault, decideBeforeFault, holdTaskSends } from '../support/crash-holds';
 import { ALL_CRASH_POINTS, type CrashPoint } from '../support/crash-points';
 import { expectLedgerEqualsRoom, waitForNothingHeld } from '../support/ledger';
 import { declareEveryKind, openRoom, type TestRoom } from '../support/rooms';
@@ -164,7 +164,7 @@ describe('a worker is killed with a run at every crash point, and another worker
     for (const each of CASES) {
       const name = String(CASES.indexOf(each));
       const room = await openRoom(world, { name, modelUrl: model.url, onCrash: each.onCrash });
-      await letHold(world, { point: each.point, agentId: room.agent.id });
+      await holdTaskSends(world, { point: each.point, agentId: room.agent.id });
       const posted = await room.sendTask(marker(each));
       const refused = answer.error(401, 'invalid_api_key');
       answers.set(
@@ -177,7 +177,7 @@ describe('a worker is killed with a run at every crash point, and another worker
     const victim = forkCrashWorker(env, { points, action: 'stop' });
     await victim.ready;
     const cases = [...rooms].map(([{ point }, { room }]) => ({ point, agentId: room.agent.id }));
-    await decideToStand(world, cases);
+    await decideBeforeFault(world, cases);
     const stopped = CASES.length - countParked(CASES);
     await until('every run to reach its point', async () => victim.stops.length === stopped);
     // Counts the pool of the activities only: the loops also open short transactions.
@@ -189,7 +189,7 @@ describe('a worker is killed with a run at every crash point, and another worker
     await victim.kill();
     survivor = forkWorker(opened.env);
     await survivor.ready;
-    await decideAfterwards(world, cases);
+    await decideAfterFault(world, cases);
   });
 
   test.each(CASES)(

@@ -7,7 +7,7 @@ import pg from 'pg';
 import {
   createClient,
   expectStatus,
-  serveBeside,
+  serveSecondApi,
   setUpRoom,
   startTestApi,
   type TestApi,
@@ -24,7 +24,7 @@ beforeAll(async () => {
 });
 afterAll(() => api.close());
 
-const serve = (change: Parameters<typeof serveBeside>[1]) => serveBeside(api, change);
+const serve = (change: Parameters<typeof serveSecondApi>[1]) => serveSecondApi(api, change);
 const newToken = async (): Promise<string> =>
   (await expectStatus(201, room.larkspur.admin.post('/v1/keys', { kind: 'service', name: 's' }))).token;
 

@@ -6,7 +6,7 @@ import { searchPassages } from '../../prisma/store/files/passages';
 import {
   createClient,
   expectStatus,
-  serveBeside,
+  serveSecondApi,
   setUpRoom,
   startTestApi,
   type ApiClient,
@@ -188,7 +188,7 @@ describe('a search', () => {
       api.db,
       (tx) => tx.$executeRaw`LOCK TABLE memory_entries IN ACCESS EXCLUSIVE MODE`,
     );
-    const hasty = await serveBeside(api, { searchLimitMs: 1_000 });
+    const hasty = await serveSecondApi(api, { searchLimitMs: 1_000 });
     const { token } = await expectStatus(201, room.larkspur.admin.post('/v1/keys', { kind: 'service', name: 's' }));
     const { body } = await createClient(hasty.url, token).get(`${room.path}/memory?q=anything`);
     await held.release();

@@ -5,7 +5,7 @@ import pg from 'pg';
 import {
   createClient,
   expectStatus,
-  serveBeside,
+  serveSecondApi,
   setUpRoom,
   startTestApi,
   type ApiClient,
@@ -87,7 +87,7 @@ test('exactly what a client missed comes when it is back, once', async () => {
   const missed = [await say('m1'), await say('m2'), await say('m3')];
   const again = await open({ lastEventId: String(before.seq) });
   const events = await again.received(3);
-  await again.heard(2);
+  await again.receivedComments(2);
   expect(events.map(({ data }) => data.data.text)).toEqual(['m1', 'm2', 'm3']);
   expect(events.map(({ id }) => id)).toEqual(missed.map(({ seq }) => String(seq)));
 });
@@ -120,7 +120,7 @@ test('a transaction that commits late is not passed over', async () => {
       [room.id],
     );
     const later = say('after the slow one');
-    await stream.heard(stream.comments() + 2);
+    await stream.receivedComments(stream.comments() + 2);
     expect(stream.events).toEqual([]);
     await slow.query('COMMIT');
     await later;
@@ -150,7 +150,7 @@ test.each([
   expect((await stream.received(1))[0]).toEqual({ id: now, event: 'resync', data: { after: Number(now) } });
   const posted = await say('on it goes');
   await stream.received(2);
-  await stream.heard(stream.comments() + 2);
+  await stream.receivedComments(stream.comments() + 2);
   expect(stream.events.map(({ id }) => id)).toEqual([now, String(posted.seq)]);
 });
 
@@ -161,7 +161,7 @@ test('an old id is never too old: the room’s whole feed is there', async () =>
 
 test('an idle stream says that it lives', async () => {
   const stream = await open(await fromNow());
-  await stream.heard(3);
+  await stream.receivedComments(3);
   expect(stream.events).toEqual([]);
 });
 
@@ -229,7 +229,7 @@ describe('what ends a stream, with nothing sent after it', () => {
 
   test('shutdown', async () => {
     const streams = createStreams({ db: api.db, databaseUrl: api.databaseUrl });
-    const served = await serveBeside(api, { streams });
+    const served = await serveSecondApi(api, { streams });
     const stream = await openEvents(`${served.url}${room.path}/events`, token);
     await stream.received(1);
     await streams.close();
@@ -261,7 +261,7 @@ test('a listener that was cut off is made again, and what was written meanwhile 
 
 test('without any listener, a stream finds what is written by looking', async () => {
   const streams = createStreams({ db: api.db }, { ...STREAM_SETTINGS, pollMs: 50 });
-  const served = await serveBeside(api, { streams });
+  const served = await serveSecondApi(api, { streams });
   const stream = await openEvents(`${served.url}${room.path}/events`, token, await fromNow());
   await say('found');
   expect((await stream.received(1))[0]?.data.data.text).toBe('found');
@@ -276,7 +276,7 @@ test('a reader that takes nothing is cut off, and the others get everything', as
   // Beside: who reads is not cut off here because this process, which reads and writes, was late for once.
   const settings = { ...STREAM_SETTINGS, streamsPerKey: 4, slowMs: 300 };
   const streams = createStreams({ db: api.db, databaseUrl: api.databaseUrl }, settings);
-  const strict = await serveBeside(api, { streams });
+  const strict = await serveSecondApi(api, { streams });
   const openStrict = async (): Promise<EventReader> => {
     const stream = await openEvents(`${strict.url}${own.path}/events`, reader);
     opened.push(stream);

@@ -5,7 +5,7 @@ import { expireHeldActions } from '../../prisma/store/runs/held-actions/decide';
 import { closeAsLost } from '../../prisma/store/runs/fence';
 import { createClient } from '../support/api';
 import { consoleReader, fieldsOf, openConsole, textOf, type TestConsole, type Reader } from '../support/console';
-import { heldOf, heldRun, letExpire } from '../support/holds';
+import { heldOf, heldRun, letExpire } from '../support/held-actions';
 
 let app: TestConsole;
 let reader: Reader;

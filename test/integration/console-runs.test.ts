@@ -3,7 +3,7 @@
 import { closeRun } from '../../prisma/store/runs/fence';
 import { parseMicros } from '../../workflows/policy/prices';
 import { consoleReader, openConsole, textOf, type TestConsole, type Reader } from '../support/console';
-import { heldOf, heldRun } from '../support/holds';
+import { heldOf, heldRun } from '../support/held-actions';
 import { openRun, repliedRun } from '../support/store-runs';
 
 const UI = { url: 'http://127.0.0.1:8233/', namespace: 'rooms of ours' };

@@ -10,7 +10,17 @@ import { RoomDraft } from '../../prisma/store/rooms/room-draft';
 import { lockRoomForWrite } from '../../prisma/store/rooms/roster';
 import { HELD_ACTION_STATES, type HeldActionState } from '../../workflows/contract';
 import { openWorldApi, type WorldApi } from '../support/world-api';
-import { decide, heldOf, heldRun, holdStates, letExpire, LINE, SAYS_ALL, SEND, setRights } from '../support/holds';
+import {
+  decide,
+  heldOf,
+  heldRun,
+  holdStates,
+  letExpire,
+  LINE,
+  FULL_REPLY,
+  SEND,
+  setRights,
+} from '../support/held-actions';
 import { expectLedgerEqualsRoom } from '../support/ledger';
 import { activitiesOf, eventsOf, holdTransaction, openRun, repliedRun, untilWaiting } from '../support/store-runs';
 import { createWorld, type World } from '../support/world';
@@ -152,7 +162,7 @@ describe('opening holds', () => {
 
   test('another execution is fenced, and a closed run opens no hold', async () => {
     await setRights(world, HOLD_ALL);
-    const run = await repliedRun(world, SAYS_ALL);
+    const run = await repliedRun(world, FULL_REPLY);
     const otherExecution = { ...run.execution, temporalRunId: randomBytes(8).toString('hex') };
     await expect(activitiesOf(world, otherExecution).openHeldActions({ run: run.id })).rejects.toMatchObject({
       message: 'Fenced: not_mine',

@@ -5,7 +5,7 @@ import { redact } from '../../prisma/store/lifecycle/redaction';
 import { decideHeldAction } from '../../prisma/store/runs/held-actions/decide';
 import { STEP_KINDS, type StepKind } from '../../workflows/contract';
 import { STEP_RULES } from '../../workflows/policy/steps';
-import { heldOf, setRights } from '../support/holds';
+import { heldOf, setRights } from '../support/held-actions';
 import { DECLARED_BY_KIND, DECLARED_TEXT } from '../support/step-kinds';
 import { activitiesOf, repliedRun, type OpenRun } from '../support/store-runs';
 import { createWorld, type World } from '../support/world';

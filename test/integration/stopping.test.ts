@@ -6,7 +6,7 @@ import { newId } from '../../prisma/store/db/ids';
 import { closeAsLost, closeRun } from '../../prisma/store/runs/fence';
 import { deliverWakes } from '../../prisma/store/runs/wakes';
 import { openWorldApi, type WorldApi } from '../support/world-api';
-import { heldRun, holdStates, SEND, setRights } from '../support/holds';
+import { heldRun, holdStates, SEND, setRights } from '../support/held-actions';
 import { expectLedgerEqualsRoom } from '../support/ledger';
 import {
   activitiesOf,

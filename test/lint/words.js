@@ -11,7 +11,7 @@ const { execFileSync } = require('node:child_process');
 const { readFileSync } = require('node:fs');
 const { parse } = require('@babel/parser');
 
-/** Pattern → what to write instead. A space in a pattern also matches a line break inside a comment. */
+/** Each pattern with its replacement. A space in a pattern also matches a line break inside a comment. */
 const RULES = [
   ['whoever', 'name the role: the caller, the reader, an admin'],
   ['nobody|somebody', 'name the role, or use the passive: "no agent is woken"'],
@@ -62,7 +62,7 @@ function allowedLines(text) {
   return lines;
 }
 
-/** The text with everything but prose replaced by a character that no pattern matches. Offsets stay the same. */
+/** Replaces everything except the spans with a character that no pattern matches. Offsets do not change. */
 function keepOnly(text, spans) {
   let kept = '';
   let end = 0;
@@ -75,7 +75,7 @@ function keepOnly(text, spans) {
 
 const blank = (text) => text.replace(/[^\n]/g, '\0');
 
-/** Code in backticks keeps its length and loses its words. */
+/** Replaces code in backticks with a blank of the same length. */
 const withoutCode = (text) => text.replace(/`[^`\n]+`/g, blank);
 
 function parseCode(path, text) {
@@ -97,7 +97,7 @@ function codeProse(path, text) {
   return keepOnly(text, spans);
 }
 
-/** Line comments on consecutive lines are one text: a phrase may break across them. */
+/** Joins line comments on consecutive lines, because a phrase can span several lines. */
 function joinLines(comments, text) {
   const joined = [];
   for (const { type, start, end } of comments) {
@@ -140,7 +140,7 @@ function collectStrings(node, text, spans) {
   for (const key in node) if (key !== 'source') collectStrings(node[key], text, spans);
 }
 
-/** Blocks of code in another language than a shell's are left out. */
+/** Ignores code blocks, except shell and plain text blocks. */
 function markdownProse(text) {
   let fence = null;
   const lines = text.split('\n').map((line) => {

@@ -1,6 +1,6 @@
-// Records one history per ending on a real server, for the present version: `npm run record-histories`. Commit what changed
-// together with the change of the workflow that made it necessary, and never without saying why old histories still
-// replay. Those of an earlier version are never recorded again: its runs may still be open.
+// Records one history for each way on a real server, for the current version: `npm run record-histories`. Commit changed
+// histories together with the workflow change that needs them, and explain why old histories still replay. Never record the
+// histories of an earlier version again: its runs may still be open.
 
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -10,7 +10,7 @@ import { wakeWorkflowId } from '../../workflows/contract';
 import { failingIn } from '../support/faults';
 import { closedRun, startTestWorker } from '../support/runs';
 import { startScriptedModel } from '../support/scripted-model-server';
-import { takeWay, WAYS } from '../support/ways';
+import { runWay, WAYS } from '../support/ways';
 import { createWorld } from '../support/world';
 import { HISTORIES, VERSION } from './versions';
 
@@ -31,7 +31,7 @@ test.each(WAYS)('records $name', async (way) => {
     ...(way.failIn === undefined ? {} : { deps: { db: failingIn(world.db, way.failIn, unreachable) } }),
   });
   try {
-    const { messageId } = await takeWay({ model, world, worker }, way);
+    const { messageId } = await runWay({ model, world, worker }, way);
     const workflowId = wakeWorkflowId(world.scribe.id, messageId);
     if (way.ending === null) {
       write(way.name, await worker.client.workflow.getHandle(workflowId).fetchHistory());

@@ -1,4 +1,4 @@
-// Recorded histories replayed against this code. A change that breaks one would break runs in flight at its deployment.
+// Replays recorded histories with this code. A change that breaks a replay would also break open runs at its deployment.
 
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -10,7 +10,7 @@ import { quietRuntime } from '../support/runs';
 import { sharedWorkflowBundle } from '../support/workflow-bundle';
 import { HISTORIES, VERSION, VERSIONS } from './versions';
 
-/** A folder a version, `0.1.0/replied.json`. */
+/** Paths such as `0.1.0/replied.json`; each version has a folder. */
 const names = readdirSync(HISTORIES, { recursive: true, encoding: 'utf8' }).filter((name) => name.endsWith('.json'));
 
 let bundle: WorkflowBundle;
@@ -24,7 +24,7 @@ function load(name: string): { events: Record<string, unknown>[] } {
   return JSON.parse(readFileSync(join(HISTORIES, name), 'utf8')) as { events: Record<string, unknown>[] };
 }
 
-/** What replaying each of these came to, by name: an error, or nothing. One worker replays them all. */
+/** The result of each replay, by name: an error or undefined. One worker replays all of them. */
 async function replayAll(workflowBundle: WorkflowBundle, recorded: readonly string[]): Promise<Map<string, unknown>> {
   const histories = recorded.map((name) => ({ workflowId: name, history: load(name) }));
   const outcomes = new Map<string, unknown>();
@@ -33,7 +33,7 @@ async function replayAll(workflowBundle: WorkflowBundle, recorded: readonly stri
   return outcomes;
 }
 
-/** How the run of a history ended; null where the history does not say. */
+/** The ending of the run of a history; null if the history has none. */
 function endingOf(name: string): string | null {
   const last = load(name).events.at(-1) ?? {};
   if ('workflowExecutionTerminatedEventAttributes' in last) return 'lost';
@@ -41,7 +41,7 @@ function endingOf(name: string): string | null {
   return /"ending":"(\w+)"/.exec(Buffer.from(data, 'base64').toString('utf8'))?.[1] ?? null;
 }
 
-test('every version in the changelog has its recorded histories, and the present one has each ending that a run can have', () => {
+test('every version in the changelog has recorded histories, and the current version has a history of every ending', () => {
   expect(VERSIONS).toContain(VERSION);
   for (const release of VERSIONS)
     expect(names.filter((name) => name.startsWith(`${release}/`)).length).toBeGreaterThan(9);
@@ -49,7 +49,7 @@ test('every version in the changelog has its recorded histories, and the present
   expect(ENDINGS.filter((ending) => !recorded.has(ending))).toEqual([]);
 });
 
-test('there is one of a run as it waits, of runs that waited and were decided, and of one from before held actions', () => {
+test('there are histories of a parked run, of decided runs, and of a run from before held actions', () => {
   const needed = [
     'parked.json',
     'parked-and-cancelled.json',
@@ -72,16 +72,16 @@ describe('replays', () => {
   });
 });
 
-test('a worker that traces replays what one that does not has begun: tracing may be switched on under open runs', async () => {
+test('a worker with tracing replays histories of a worker without tracing, so tracing may be enabled with open runs', async () => {
   const traced = await sharedWorkflowBundle(undefined, true);
   expect(traced.code).not.toBe(bundle.code);
-  const present = names.filter((one) => one.startsWith(`${VERSION}/`));
-  expect([...(await replayAll(traced, present))]).toEqual(
-    expect.arrayContaining(present.map((name) => [name, undefined])),
+  const current = names.filter((one) => one.startsWith(`${VERSION}/`));
+  expect([...(await replayAll(traced, current))]).toEqual(
+    expect.arrayContaining(current.map((name) => [name, undefined])),
   );
 });
 
-test('a history in which another step was taken does not replay', async () => {
+test('a history with a different step does not replay', async () => {
   const history = load(`${VERSION}/replied.json`);
   const wrong = JSON.stringify(history).replaceAll('"postReply"', '"writeMemory"');
   expect(wrong).not.toBe(JSON.stringify(history));
@@ -89,7 +89,7 @@ test('a history in which another step was taken does not replay', async () => {
   await expect(replaying).rejects.toThrow(DeterminismViolationError);
 });
 
-test('no recorded history holds what was said', () => {
+test('no recorded history contains the text of a message or reply', () => {
   for (const name of names) {
     const payloads = JSON.stringify(load(name)).match(/"data":"[^"]*"/g) ?? [];
     const text = payloads.map((data) => Buffer.from(data.slice(8, -1), 'base64').toString('utf8')).join('\n');

@@ -1,8 +1,8 @@
-// Things that exist, for schemathesis to ask for: made through the API as its users make them.
+// Creates resources through the API, so that schemathesis can request ids that exist.
 
 import { expectStatus, setUpRoom, type ApiClient, type ReachedApi } from '../support/api';
 
-/** Makes a room with a little in it, and returns an admin's key and the values of the API's path parameters. */
+/** Creates a room with a few events. Returns an admin key and a value for each path parameter of the API. */
 export async function makeKnown(api: ReachedApi): Promise<{ key: string; known: Record<string, string> }> {
   const room = await setUpRoom(api, { suffix: `-${Date.now().toString(36)}` });
   const { admin, member, agentId, modelKeyId } = room.larkspur;

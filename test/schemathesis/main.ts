@@ -1,7 +1,7 @@
-// `npm run schemathesis`: looks for requests that break the API, by its own document. It starts the stack in a folder that it
-// removes, or takes `--url URL --key KEY` of one that runs; `--examples N` and `--seed N` say how long and how it looks.
+// `npm run schemathesis`: searches for requests that break the API, with its OpenAPI document. Starts the stack in a temporary
+// folder, or tests a running API with `--url URL --key KEY`. `--examples N` sets the number of requests, `--seed N` the seed.
 //
-// Exit code 0 when it found nothing, 1 when it found something, 2 when it could not look.
+// Exit code: 0 if it found nothing, 1 if it found a failure, 2 if it could not run.
 
 import { randomBytes } from 'node:crypto';
 import { mkdtemp, rm } from 'node:fs/promises';
@@ -26,10 +26,10 @@ async function main(): Promise<number> {
   });
   const tool = findSchemathesis(CLI_CACHE, process.env['SCHEMATHESIS_PATH']);
   if (!tool.found) {
-    console.error(`schemathesis can't be had:\n  ${tool.tried.join('\n  ')}`);
+    console.error(`schemathesis is not available:\n  ${tool.tried.join('\n  ')}`);
     return 2;
   }
-  const look = async (target: Pick<Target, 'url' | 'key' | 'known'>): Promise<number> => {
+  const test = async (target: Pick<Target, 'url' | 'key' | 'known'>): Promise<number> => {
     const { code, output } = await runSchemathesis(tool.path, {
       ...target,
       examples: Number(values.examples),
@@ -38,7 +38,7 @@ async function main(): Promise<number> {
     console.log(output);
     return code === 0 ? 0 : 1;
   };
-  if (values.url !== undefined) return look({ url: values.url, key: values.key ?? '', known: {} });
+  if (values.url !== undefined) return test({ url: values.url, key: values.key ?? '', known: {} });
 
   const folder = await mkdtemp(join(tmpdir(), 'durable-room-schemathesis-'));
   const operatorKey = randomBytes(32).toString('hex');
@@ -58,7 +58,7 @@ async function main(): Promise<number> {
   try {
     const { apiUrl: url } = stack;
     const made = await makeKnown({ operatorKey, client: (token) => createClient(url, token) });
-    return await look({ url, ...made });
+    return await test({ url, ...made });
   } finally {
     await stack.stop();
     await rm(folder, { recursive: true, force: true });

@@ -1,4 +1,4 @@
-// One run of schemathesis against a served API: made-up requests by its document, and every answer held against it.
+// Runs schemathesis once against a served API: it generates requests from the document and checks every answer against it.
 
 import { spawn } from 'node:child_process';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
@@ -8,20 +8,20 @@ import { join } from 'node:path';
 export interface Target {
   readonly url: string;
   readonly key: string;
-  /** Values of path parameters that exist, so that more than 404 is met. */
+  /** Values of path parameters that exist, so that not every answer is 404. */
   readonly known: Readonly<Record<string, string>>;
-  /** Requests made up for each operation and phase. */
+  /** The number of generated requests for each operation and phase. */
   readonly examples: number;
   readonly seed: number;
 }
 
 /**
- * What is not asked of the API. JSON Schema can't say all that a value must be (a slug in its one spelling, an agent that is
- * on the roster), so a body by the schema may still be refused.
+ * Checks that the API does not pass. JSON Schema can't express every rule (a normalized slug, an agent on the roster), so the
+ * API may refuse a body that matches the schema.
  */
-const UNASKED = ['positive_data_acceptance'];
+const EXCLUDED_CHECKS = ['positive_data_acceptance'];
 
-/** Runs it to its end. `output` is what a person reads of it; `code` is 0 when it found nothing. */
+/** Runs schemathesis to its end. `output` is its report; `code` is 0 if it found nothing. */
 export async function runSchemathesis(tool: string, target: Target): Promise<{ code: number | null; output: string }> {
   const folder = await mkdtemp(join(tmpdir(), 'durable-room-schemathesis-'));
   try {
@@ -42,7 +42,7 @@ export async function runSchemathesis(tool: string, target: Target): Promise<{ c
         '--seed',
         String(target.seed),
         '--exclude-checks',
-        UNASKED.join(','),
+        EXCLUDED_CHECKS.join(','),
         '--continue-on-failure',
         '--no-color',
       ],

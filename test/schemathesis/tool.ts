@@ -1,20 +1,20 @@
-// Where schemathesis comes from: named, on PATH, kept from before, or installed into a folder of the project's own, by uv or
-// by Python itself.
+// Finds schemathesis: from SCHEMATHESIS_PATH, an earlier installation or PATH. Otherwise installs it into a folder of the
+// project with uv or pip.
 
 import { execFileSync } from 'node:child_process';
 import { join } from 'node:path';
 
-/** Pinned: a newer one finds other things, on another day. */
+/** Pinned, because a newer version reports other failures. */
 const VERSION = '4.32.5';
-/** What one command of an installation may take; without a network it fails sooner. */
+/** The limit of one command of an installation. Without a network, a command fails sooner. */
 const COMMAND_MS = 90_000;
 
 export type Tool =
   { readonly found: true; readonly path: string } | { readonly found: false; readonly tried: readonly string[] };
 
 /**
- * Finds schemathesis, or installs it below `cacheDir`. Never throws: what was tried is told. It waits, so that a test can
- * know before it is defined.
+ * Finds schemathesis, or installs it below `cacheDir`. Never throws: if it is not found, the result lists the attempts.
+ * Synchronous, so that a test file can use the result before it defines its tests.
  */
 export function findSchemathesis(cacheDir: string, named: string | undefined): Tool {
   const folder = join(cacheDir, `schemathesis-${VERSION}`);

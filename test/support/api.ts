@@ -1,4 +1,4 @@
-// The API over real HTTP on a database of its own, and a room made through it as its users make one.
+// Serves the API over real HTTP on a fresh database, and creates rooms through it as a user does.
 
 import { randomBytes } from 'node:crypto';
 import { createServer } from 'node:http';
@@ -14,7 +14,7 @@ import { createStreams, STREAM_SETTINGS, type StreamSettings } from '../../api/m
 import { assertDocumented } from './contract';
 import { createTestDatabase } from './database';
 
-// oxlint-disable-next-line typescript/no-explicit-any -- whatever the API answers; tests say what they expect of it
+// oxlint-disable-next-line typescript/no-explicit-any -- any body of the API; each test asserts the shape that it expects
 export type Json = any;
 
 export interface ApiAnswer {
@@ -29,7 +29,7 @@ export interface ApiClient {
   post(path: string, body?: unknown): Promise<ApiAnswer>;
   patch(path: string, body: unknown): Promise<ApiAnswer>;
   delete(path: string): Promise<ApiAnswer>;
-  /** As it is given: for bodies and headers that no client of ours would send. */
+  /** Sends the body and headers unchanged. For requests that our own clients never send. */
   send(
     method: string,
     path: string,
@@ -44,7 +44,7 @@ export interface TestApi {
   readonly databaseUrl: string;
   readonly secretBox: SecretBox;
   readonly operatorKey: string;
-  /** What its routes were made of. */
+  /** The dependencies of the routes. */
   readonly routeDeps: ApiDeps;
   /** Everything that the API logged so far, as text. */
   logged(): string;
@@ -115,10 +115,10 @@ export async function startTestApi(options: TestApiOptions = {}): Promise<TestAp
   };
 }
 
-/** A search's is longer than a deployment's: what a loaded machine takes is nobody's mistake. */
+/** The search limit is longer than in a deployment, because a loaded machine is slow. */
 const LIMITS = { fileLimitBytes: 20 * 1024 * 1024, searchLimitMs: 9_000 };
 
-/** Serves the API on a free port with what it is given. */
+/** Serves the API on a free port with the given dependencies. */
 export async function serveApi(
   deps: Omit<ApiDeps, keyof typeof LIMITS> & Partial<typeof LIMITS>,
 ): Promise<{ url: string; close(): Promise<void> }> {
@@ -133,8 +133,11 @@ export async function serveApi(
   };
 }
 
-/** Serves one more API on the database of a test's, changed in some of what it is given. */
-export function serveBeside(api: TestApi, change: Partial<ApiDeps>): Promise<{ url: string; close(): Promise<void> }> {
+/** Serves a second API on the database of `api`, with some dependencies changed. */
+export function serveSecondApi(
+  api: TestApi,
+  change: Partial<ApiDeps>,
+): Promise<{ url: string; close(): Promise<void> }> {
   return serveApi({
     db: api.db,
     secretBox: api.secretBox,
@@ -178,7 +181,7 @@ function parseOr(text: string): Json {
   }
 }
 
-/** The body of an answer that must have this status. */
+/** The body of an answer. @throws Error if the answer has another status */
 export async function expectStatus(status: number, answer: Promise<ApiAnswer>): Promise<Json> {
   const { status: got, body, text } = await answer;
   if (got !== status) throw new Error(`expected ${status}, got ${got}: ${text}`);
@@ -196,7 +199,7 @@ export interface RoomCompany {
   readonly modelKeyId: string;
 }
 
-/** An API that somebody serves, and the key of its operator. */
+/** An API that is already served, and the key of its operator. */
 export type ReachedApi = Pick<TestApi, 'client' | 'operatorKey'>;
 
 export interface TestRoom {
@@ -208,7 +211,7 @@ export interface TestRoom {
   readonly tamarack: RoomCompany;
 }
 
-/** Makes two companies, a room of the first and the second its guest, and an always-on agent of each on its roster. */
+/** Creates two companies and a room: the first is the host, the second a guest. The roster has one always-on agent of each. */
 export async function setUpRoom(
   api: ReachedApi,
   options: { suffix?: string; preset?: string; room?: Record<string, unknown> } = {},
@@ -226,7 +229,7 @@ export async function setUpRoom(
   return { id: room.id, path, larkspur, tamarack };
 }
 
-/** Makes a company with a key of each kind, a model key and one always-on agent. */
+/** Creates a company with a key of each kind, a model key and one always-on agent. */
 export async function setUpCompany(
   api: ReachedApi,
   slug: string,

@@ -1,15 +1,15 @@
-// Budgets seen from outside the code that keeps them: what every row of a day says, held against the wakes and the ledger.
+// Checks budgets without the code that enforces them: compares the reservations of a day with the wakes and the ledger.
 
 import type { RequestResult } from '../../prisma/store/runs/model-requests';
 import type { Database } from '../../prisma/store/db/database';
 import { answered } from './store-runs';
 
-/** A good answer that used so many tokens. */
+/** A successful answer that used this many tokens. */
 export function answeredWith(inputTokens: number | null, outputTokens: number | null): RequestResult {
   return { ...answered({ reply: 'Done.' }), httpStatus: 200, inputTokens, outputTokens };
 }
 
-/** What counts today, settled or still reserved, by agent and by company. */
+/** The tokens that count today, settled or still reserved, by agent id and by company id. */
 export async function countedToday(db: Database): Promise<Map<string, number>> {
   const rows = await db.$queryRaw<{ id: string; n: number }[]>`
     SELECT o.id, sum(coalesce(t.settled, t.reserved))::float8 AS n
@@ -18,7 +18,7 @@ export async function countedToday(db: Database): Promise<Map<string, number>> {
   return new Map(rows.map((row) => [row.id, row.n]));
 }
 
-/** Everything about reservations that is not as it has to be; nothing, where all is well. */
+/** Every violation of the rules of reservations, as text. Empty if there is none. */
 export async function budgetViolations(db: Database): Promise<string[]> {
   const found: string[] = [];
   const counted = await countedToday(db);
@@ -42,15 +42,15 @@ export async function budgetViolations(db: Database): Promise<string[]> {
     if (!reservation) continue;
     const run = runs.find(({ wakeId }) => wakeId === wake.id);
     if ((run?.state === 'closed') !== (reservation.settled !== null)) {
-      found.push(`${wake.id}: its run is ${run?.state ?? 'not there'}, it has settled ${reservation.settled}`);
+      found.push(`${wake.id}: its run is ${run?.state ?? 'missing'}, it has settled ${reservation.settled}`);
     }
     if (run?.state !== 'closed' || reservation.settled === null) continue;
-    // By the ledger, in words of its own: an error answer used nothing, anything else without a count may have used all.
+    // Computed from the ledger alone: an error answer used nothing; any other request without a count may have used all.
     const used = run.requests.reduce((sum, each) => sum + (each.inputTokens ?? 0n) + (each.outputTokens ?? 0n), 0n);
-    const untold = run.requests.some(
+    const isUnknown = run.requests.some(
       (each) => each.inputTokens === null && !(each.outcome === 'retry' && each.httpStatus === 529),
     );
-    const expected = untold && used < reservation.reserved ? reservation.reserved : used;
+    const expected = isUnknown && used < reservation.reserved ? reservation.reserved : used;
     if (reservation.settled !== expected) {
       found.push(`${wake.id} (${run.ending}) used ${expected} and has settled ${reservation.settled}`);
     }

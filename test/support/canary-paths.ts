@@ -1,5 +1,5 @@
-// Every way in which a provider can fail a request while it repeats the key that it was sent, by the name of the model that
-// an agent asks for.
+// Every answer with which a provider can fail a request and repeat the key of the request, by the name of the requested
+// model.
 
 import { answer, type ScriptedAnswer } from './scripted-answers';
 
@@ -33,6 +33,6 @@ export const CANARY_PATHS: Readonly<Record<string, (key: string) => ScriptedAnsw
   'cut-off-reply': (key) => answer.reply(key, { finishReason: 'length' }),
   'filtered-reply': (key) => answer.reply(key, { finishReason: 'content_filter' }),
   'odd-finish': (key) => answer.message({ content: '' }, { finishReason: key, usage: { prompt_tokens: key } }),
-  // The database refuses to record this one; see the test.
+  // The database refuses to record this answer; see the test.
   unrecordable: (key) => answer.json(418, json(key), headers(key)),
 };

@@ -1,17 +1,17 @@
-// Looks for secrets in whatever a deployment leaves behind: texts, bytes, whole objects, a database. What finds nothing must
-// have been able to find: its tests plant every form in every kind of place.
+// Searches for secrets in everything that a deployment leaves behind: texts, bytes, objects, a database. The tests of this
+// search hide every form in every kind of value, so that an empty result is a proof.
 
 import pg from 'pg';
 
-/** Shorter than what is random in a secret, longer than what stands anywhere by chance. */
+/** Shorter than the random part of a secret; longer than any text that matches by chance. */
 const PIECE_LENGTH = 16;
 
-/** Every way in which a secret was seen to be written down, by name. */
+/** Every encoding in which a secret has been found in practice, by name. */
 export function formsOf(secret: string): ReadonlyMap<string, string> {
   const json = escapeJson(secret);
   const forms = new Map([
     ['plain', secret],
-    // Cut off at its end, as logs shorten long values.
+    // Logs shorten long values, so a beginning or an end alone counts.
     ['its beginning', secret.slice(0, PIECE_LENGTH)],
     ['its end', secret.slice(-PIECE_LENGTH)],
     ['JSON', json],
@@ -24,7 +24,7 @@ export function formsOf(secret: string): ReadonlyMap<string, string> {
     ['hex', Buffer.from(secret).toString('hex')],
     ['reversed', Array.from(secret).reverse().join('')],
   ]);
-  // Behind a prefix of another length the same bytes are written in other letters.
+  // In base64, the same bytes have other letters after a prefix of another length.
   for (const before of [0, 1, 2]) {
     const bytes = Buffer.concat([Buffer.alloc(before), Buffer.from(secret)]);
     const whole = bytes.toString('base64').replace(/=+$/, '');
@@ -39,22 +39,22 @@ function escapeJson(text: string): string {
   return JSON.stringify(text).slice(1, -1);
 }
 
-/** Where these secrets stand, as `place: form`. A place may hold anything. */
-export function findSecrets(places: Readonly<Record<string, unknown>>, secrets: readonly string[]): string[] {
+/** Where these secrets were found, as `location: form`. A location may hold any value. */
+export function findSecrets(locations: Readonly<Record<string, unknown>>, secrets: readonly string[]): string[] {
   const needles = secrets.flatMap((secret, n) =>
     [...formsOf(secret)].map(([form, text]) => ({ name: `secret ${n + 1}, ${form}`, text: text.toLowerCase() })),
   );
   const found = new Set<string>();
-  for (const [place, holds] of Object.entries(places)) {
-    for (const text of textsOf(holds)) {
+  for (const [location, value] of Object.entries(locations)) {
+    for (const text of textsOf(value)) {
       const lower = text.toLowerCase();
-      for (const { name, text: needle } of needles) if (lower.includes(needle)) found.add(`${place}: ${name}`);
+      for (const { name, text: needle } of needles) if (lower.includes(needle)) found.add(`${location}: ${name}`);
     }
   }
   return [...found];
 }
 
-/** Every text in a value: strings, bytes read as text, and the names of fields, however deep. */
+/** Every text in a value at any depth: strings, bytes read as text, and the names of fields. */
 export function* textsOf(value: unknown, seen = new Set<object>()): Generator<string> {
   if (typeof value === 'string') yield value;
   if (typeof value !== 'object' || value === null || seen.has(value)) return;
@@ -64,7 +64,7 @@ export function* textsOf(value: unknown, seen = new Set<object>()): Generator<st
     yield Buffer.from(value).toString('latin1');
     return;
   }
-  // Own names, not enumerable ones: an error's message and cause are fields too.
+  // All own names, not only enumerable ones: the message and the cause of an error are not enumerable.
   const fields =
     value instanceof Map ? value : Object.getOwnPropertyNames(value).map((name) => [name, Reflect.get(value, name)]);
   for (const [name, inner] of fields as Iterable<[unknown, unknown]>) {
@@ -73,7 +73,7 @@ export function* textsOf(value: unknown, seen = new Set<object>()): Generator<st
   }
 }
 
-/** Every row of every table, by table, whatever its columns are. */
+/** Every row of every table, with all columns, by table. */
 export async function dumpDatabase(url: string): Promise<Record<string, unknown[]>> {
   const client = new pg.Client({ connectionString: url });
   await client.connect();

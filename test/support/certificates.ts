@@ -1,4 +1,4 @@
-// An authority of a test's own, and the certificates it issues: made on the spot, so that no key lies in the repository
+// A certificate authority for one test, and its certificates. They are created at run time, so the repository holds no key
 // and no tool is needed.
 
 import crypto from 'node:crypto';
@@ -11,7 +11,7 @@ export interface Certificate {
 
 export interface CertificateAuthority {
   readonly cert: string;
-  /** For a server of this name, and for a client alike. */
+  /** The certificate is valid for a server of this name and for a client. */
   issue(name: string): Certificate;
 }
 
@@ -49,7 +49,7 @@ function keyPair(): { publicKey: crypto.KeyObject; privateKey: crypto.KeyObject 
   return crypto.generateKeyPairSync('ec', { namedCurve: 'prime256v1' });
 }
 
-// 2.5.29.19 and 2.5.29.17, encoded.
+// The encoded object identifiers 2.5.29.19 and 2.5.29.17.
 const BASIC_CONSTRAINTS = objectId('551d13');
 const SUBJECT_ALT_NAME = objectId('551d11');
 

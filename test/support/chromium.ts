@@ -1,4 +1,4 @@
-// The Chromium of this machine, driven by playwright-core, which brings none of its own.
+// Finds and starts the Chromium of this machine for playwright-core, which includes no browser.
 
 import { execFileSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
@@ -6,7 +6,7 @@ import { chromium, type Browser } from 'playwright-core';
 
 const NAMES = ['chromium', 'chromium-browser', 'google-chrome', 'google-chrome-stable', 'chrome', 'microsoft-edge'];
 
-/** Where a Chromium is: CHROMIUM_PATH, a usual name on PATH, or playwright's cache. Null: there is none. */
+/** The path of a Chromium: from CHROMIUM_PATH, a usual name on PATH, or playwright's cache. Null if there is none. */
 export function findChromium(env: Readonly<Record<string, string | undefined>> = process.env): string | null {
   const named = env['CHROMIUM_PATH'];
   if (named) return existsSync(named) ? named : null;

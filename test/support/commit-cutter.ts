@@ -1,18 +1,18 @@
-// A way between a worker and Postgres that breaks at a COMMIT: before it arrives, or after it is done and before the
-// worker hears of it. Both look the same to the worker. It can also refuse every connection for a while.
+// A TCP proxy between a worker and Postgres that breaks a connection at a COMMIT: before Postgres receives it, or after it
+// is done and before the worker receives the answer. The worker can't distinguish the two. It can also refuse all connections.
 
 import net from 'node:net';
 
 export type Cut = 'before_commit' | 'after_commit';
 
 export interface CommitCutter {
-  /** Where to connect to instead of Postgres. */
+  /** The port to connect to instead of Postgres. */
   readonly port: number;
-  /** Breaks one connection at its next COMMIT. Postgres knows it by this port: `inet_client_port()`. */
+  /** Breaks one connection at its next COMMIT. `clientPort` is the result of `inet_client_port()` in that connection. */
   cutAtCommit(clientPort: number, cut: Cut): void;
-  /** Connections that were broken at a COMMIT so far. */
+  /** The number of connections that were broken at a COMMIT. */
   readonly cuts: number;
-  /** Breaks what is open and whatever is opened, until it is told otherwise. */
+  /** With true: breaks all open connections and every new one, until it is called with false. */
   refuse(isRefusing: boolean): void;
   close(): Promise<void>;
 }
@@ -49,7 +49,7 @@ export async function openCommitCutter(postgresPort: number): Promise<CommitCutt
       upstream.write(bytes);
     });
     upstream.on('data', (bytes) => {
-      // What was sent before it is answered first.
+      // Answers to earlier statements arrive first and are passed on.
       if (isCommitting && bytes.includes('COMMIT\0')) return breakOff();
       client.write(bytes);
     });

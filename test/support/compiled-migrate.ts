@@ -1,4 +1,4 @@
-// The command `durable-room migrate` as a deployment has it: compiled under `dist/`, run by plain node as a process.
+// Runs the command `durable-room migrate` as in a deployment: compiled to `dist/` and started as a process with plain node.
 
 import { spawn } from 'node:child_process';
 import { cpSync, mkdtempSync, rmSync } from 'node:fs';
@@ -13,9 +13,9 @@ export interface Exit {
 }
 
 export interface CompiledProject {
-  /** A copy of the project's migrations, to add to. */
+  /** A copy of the project's migrations. A test may add migrations here. */
   readonly migrationsDir: string;
-  /** `node dist/worker/cli/main.js migrate`. */
+  /** Starts `node dist/worker/cli/main.js migrate`. */
   migrate(databaseUrl: string): { kill(): void; exit: Promise<Exit> };
   remove(): void;
 }

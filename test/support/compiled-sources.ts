@@ -1,18 +1,18 @@
-// A few of the project's sources, compiled for plain node, for a test that starts one program: the whole build takes ten
-// seconds, these files some milliseconds.
+// Compiles a few of the project's sources for a test that starts one program with plain node. The whole build takes ten
+// seconds, a few files take some milliseconds.
 
 import { mkdirSync, readdirSync, symlinkSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { transformFileSync } from '@swc/core';
 import { PROJECT_ROOT } from '../../worker/local/project-root';
 
-/** Compiles sources, named by their path in the project without `.ts`, into the same path below `<root>/dist`. */
+/** Compiles sources to the same paths below `<root>/dist`. A source is a path in the project without `.ts`. */
 export function compileSources(root: string, sources: readonly string[]): void {
   symlinkSync(join(PROJECT_ROOT, 'node_modules'), join(root, 'node_modules'));
   for (const source of sources) {
     const { code } = transformFileSync(join(PROJECT_ROOT, `${source}.ts`), {
       jsc: { parser: { syntax: 'typescript' }, target: 'es2022' },
-      // As tsc: `import()` stays what it is.
+      // `import()` is not compiled, as with tsc.
       module: { type: 'commonjs', ignoreDynamic: true },
       swcrc: false,
     });
@@ -22,7 +22,7 @@ export function compileSources(root: string, sources: readonly string[]): void {
   }
 }
 
-/** Compiles the program that reads a file, and returns the path to start. */
+/** Compiles the file parser and returns the path of its main file. */
 export function compileFileParser(root: string): string {
   const folder = 'worker/file-parser';
   compileSources(

@@ -1,7 +1,7 @@
-// Where the compiled code is that tests, benchmarks and examples start as processes of their own.
+// The folder of the compiled code that tests, benchmarks and examples start as processes.
 
 import { join } from 'node:path';
 import { PROJECT_ROOT } from '../../worker/local/project-root';
 
-/** Everything, compiled by `npm run build:all`: the product, and the programs around it. The product alone is in dist. */
+/** The output of `npm run build:all`: the product, tests, benchmarks and examples. `dist` has only the product. */
 export const COMPILED = join(PROJECT_ROOT, 'build');

@@ -5,7 +5,7 @@ import { claimMessage } from '../../prisma/store/runs/claims';
 import { closeRun } from '../../prisma/store/runs/fence';
 import { createClient } from './api';
 import type { TestConsole } from './console';
-import { heldOf, heldRun } from './holds';
+import { heldOf, heldRun } from './held-actions';
 import { LIMITS, newExecution, openRun } from './store-runs';
 
 export interface Story {

@@ -1,4 +1,4 @@
-// The console of a world over real HTTP, and a client without a browser, which keeps its cookie and sends the forms of pages.
+// Serves the console of a world over real HTTP. Its client works without a browser: it keeps the cookie and sends forms.
 
 import pino from 'pino';
 import { createKey, type KeyToCreate } from '../../prisma/store/access/keys';

@@ -1,5 +1,5 @@
-// Holds every answer of the API against its own document: a status, type or field that the document does not know fails
-// the test that met it.
+// Checks every answer of the API against the OpenAPI document. A status, type or field that the document does not have
+// fails the test.
 
 import Ajv2020, { type ValidateFunction } from 'ajv/dist/2020';
 import addFormats from 'ajv-formats';
@@ -8,7 +8,7 @@ import { allRoutes } from '../../api/app';
 import { openApiDocument } from '../../api/openapi';
 import type { ApiDeps } from '../../api/route';
 
-/** Answers of paths in the document that were held against it. */
+/** The number of answers that were checked against the document. */
 export const checked = { answers: 0 };
 
 interface Documented {
@@ -17,11 +17,11 @@ interface Documented {
   readonly methods: Readonly<Record<string, unknown>>;
 }
 
-let contract: { paths: readonly Documented[]; validator(place: readonly string[]): ValidateFunction } | undefined;
+let contract: { paths: readonly Documented[]; validator(schemaPath: readonly string[]): ValidateFunction } | undefined;
 
 function load(): NonNullable<typeof contract> {
   if (contract !== undefined) return contract;
-  // Only their schemas are read: no route is asked anything.
+  // Only the schemas of the routes are read; no route is called.
   const deps = { providers: new Map(), allowedModelHosts: [], log: pino({ level: 'silent' }) } as unknown as ApiDeps;
   const document = openApiDocument(allRoutes(deps));
   const ajv = new Ajv2020({ strict: false, allErrors: true });
@@ -34,12 +34,14 @@ function load(): NonNullable<typeof contract> {
       methods,
       template: new RegExp(`^${path.replaceAll(/\{\w+\}/g, '[^/]+')}$`),
     })),
-    validator(place) {
-      const ref = `api#/${place.map((part) => encodeURIComponent(part.replaceAll('~', '~0').replaceAll('/', '~1'))).join('/')}`;
-      const asked = validators.get(ref);
-      if (asked !== undefined) return asked;
-      // Most places tell of the same few problems: compiling each anew is what a file of tests would spend its time on.
-      const text = JSON.stringify(place.reduce<unknown>((at, part) => (at as Record<string, unknown>)[part], document));
+    validator(schemaPath) {
+      const ref = `api#/${schemaPath.map((part) => encodeURIComponent(part.replaceAll('~', '~0').replaceAll('/', '~1'))).join('/')}`;
+      const compiled = validators.get(ref);
+      if (compiled !== undefined) return compiled;
+      // Many schemas are equal (the problems, for example). Equal schemas share one validator, because compiling is slow.
+      const text = JSON.stringify(
+        schemaPath.reduce<unknown>((at, part) => (at as Record<string, unknown>)[part], document),
+      );
       const known = validators.get(text) ?? ajv.compile({ $ref: ref });
       validators.set(ref, known).set(text, known);
       return known;
@@ -48,7 +50,7 @@ function load(): NonNullable<typeof contract> {
   return contract;
 }
 
-/** @throws Error that says how an answer differs from what the document says of it */
+/** @throws Error with the differences, if the answer is not as documented */
 export function assertDocumented(
   method: string,
   url: string,
@@ -59,17 +61,17 @@ export function assertDocumented(
   const documented = paths.find(({ template }) => template.test(pathname));
   const operation = documented?.methods[method.toLowerCase()];
   if (documented === undefined || operation === undefined) return;
-  const place = `${method} ${documented.path} → ${answer.status}`;
+  const title = `${method} ${documented.path} → ${answer.status}`;
   const { responses } = operation as { responses: Record<string, { content?: Record<string, unknown> }> };
   const response = responses[answer.status];
-  if (response === undefined) throw new Error(`${place}: the document knows no such status: ${answer.text}`);
+  if (response === undefined) throw new Error(`${title}: the document has no such status: ${answer.text}`);
   checked.answers += 1;
   if (response.content === undefined) {
-    if (answer.text !== '') throw new Error(`${place}: the document knows no body`);
+    if (answer.text !== '') throw new Error(`${title}: the document has no body`);
     return;
   }
   const type = (answer.headers.get('content-type') ?? '').replace(/;.*$/, '');
-  if (response.content[type] === undefined) throw new Error(`${place}: the document knows no ${type}`);
+  if (response.content[type] === undefined) throw new Error(`${title}: the document has no ${type}`);
   if (!type.endsWith('json') || answer.headers.has('content-disposition')) return;
   const validate = validator([
     'paths',
@@ -82,5 +84,5 @@ export function assertDocumented(
     'schema',
   ]);
   if (validate(JSON.parse(answer.text))) return;
-  throw new Error(`${place} is not as documented: ${JSON.stringify(validate.errors?.slice(0, 8))}\n${answer.text}`);
+  throw new Error(`${title} is not as documented: ${JSON.stringify(validate.errors?.slice(0, 8))}\n${answer.text}`);
 }

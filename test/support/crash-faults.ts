@@ -1,17 +1,17 @@
-// What can happen to a worker, its connections or its servers while runs stand at their points, and how it is brought about.
+// Injects faults into a worker, its connections or its servers while runs are held at their crash points.
 
 import { randomBytes } from 'node:crypto';
-import { decideAfterwards } from './crash-holds';
+import { decideAfterFault } from './crash-holds';
 import type { CrashServers } from './crash-servers';
 import {
   hasEnded,
   holdCasesOf,
   isOfRun,
   openCrashRuns,
-  standAll,
+  holdAllRuns,
   type CrashCase,
   type CrashRun,
-} from './crash-standing';
+} from './crash-runs';
 import { readOutcome, readRooms, type CrashOutcome } from './crash-outcome';
 import { waitForNothingHeld } from './ledger';
 import { until } from './runs';
@@ -24,30 +24,32 @@ export const CRASH_FAULTS = {
   worker_killed: 'SIGKILL of the worker; another one is started',
   worker_frozen: 'SIGSTOP of the worker until every run has ended on another one, then SIGCONT',
   connection_cut: 'the connection is cut at the next COMMIT of the run, which is done',
-  postgres_stopped: 'PostgreSQL is stopped (fast shutdown) and started on its folder and port, then the worker goes on',
-  postgres_killed: 'PostgreSQL is killed (SIGKILL) and started on its folder and port, then the worker goes on',
-  temporal_killed: 'the Temporal server is killed (SIGKILL) and started on its file and port, then the worker goes on',
+  postgres_stopped:
+    'PostgreSQL is stopped (fast shutdown) and started on its folder and port, then the worker continues',
+  postgres_killed: 'PostgreSQL is killed (SIGKILL) and started on its folder and port, then the worker continues',
+  temporal_killed:
+    'the Temporal server is killed (SIGKILL) and started on its file and port, then the worker continues',
 } as const;
 export type CrashFault = keyof typeof CRASH_FAULTS;
 export const ALL_CRASH_FAULTS = Object.keys(CRASH_FAULTS) as CrashFault[];
 
-/** What every run must have ended within, from the fault on. The longest wait in it: what a dead worker held is given up. */
+/** Every run must end within this time after the fault. The longest wait in it is until the steps of a dead worker time out. */
 export const ENDS_WITHIN_MS = 120_000;
 const HELD_WITHIN_MS = 20_000;
-/** A worker's own grace is 10 s. */
+/** The shutdown grace of a worker is 10 s. */
 const STOPS_WITHIN_MS = 60_000;
-const LOOK_EVERY_MS = 200;
+const POLL_MS = 200;
 
-/** Why nothing can happen there, or null. */
+/** Why the fault has no effect at this point, or null. */
 export function whyNotApplicable(fault: CrashFault, point: CrashPoint): string | null {
-  if (fault === 'connection_cut' && point === 'decision:parked') return 'nothing of the run is in the worker';
+  if (fault === 'connection_cut' && point === 'decision:parked') return 'the worker has no work of the run';
   if (fault !== 'connection_cut' || !/^((sendTask|closeRun):(committed|acknowledged)|decision:sent)$/.test(point))
     return null;
   return 'no COMMIT of the run is left after this point; the last one is cut at the points before it';
 }
 
-/** What is done instead where the fault has no meaning at the point itself, or null. */
-export function nearestThing(fault: CrashFault, point: CrashPoint): string | null {
+/** The replacement, if the fault is not possible at exactly this point; else null. */
+export function replacementOf(fault: CrashFault, point: CrashPoint): string | null {
   if (fault !== 'connection_cut' || /:(reply_)?inside$/.test(point)) return null;
   return 'the point is not a COMMIT: the first COMMIT after it is cut';
 }
@@ -56,7 +58,7 @@ export interface CrashBatch {
   readonly runs: readonly CrashRun[];
   /** In the order of the runs. */
   readonly outcomes: readonly CrashOutcome[];
-  /** From the first run that is let begin to the last check. */
+  /** From the creation of the world to the last check. */
   readonly seconds: number;
 }
 
@@ -64,21 +66,21 @@ export interface CrashBatchOptions {
   readonly fault: CrashFault;
   readonly cases: readonly CrashCase[];
   readonly model: ScriptedModel;
-  /** Null where the fault restarts none. */
+  /** Null for a fault that restarts no server. */
   readonly servers: Pick<CrashServers, 'restartPostgres' | 'restartTemporal'> | null;
   readonly onProgress?: (what: string, ended: number) => void;
-  /** Aborted: no further process is started. */
+  /** When it is aborted, no further process is started. */
   readonly signal?: AbortSignal;
 }
 
-/** What the worker that suffers the fault is patient with, so that every run reaches its point and none is given up before. */
+/** Long time-outs for the worker that gets the fault, so that every run reaches its point and none times out before. */
 function victimEnv(fault: CrashFault): Record<string, string> {
   const common = { DATABASE_POOL_SIZE: '60', RUN_TIME_LIMIT_SECONDS: '600' };
   switch (fault) {
     case 'worker_frozen':
       return common;
     case 'worker_killed':
-      // How long the others wait for the dead.
+      // Short, because the other worker waits this long for the steps of the dead worker.
       return {
         ...common,
         CRASH_TRANSACTION_SECONDS: '600',
@@ -100,7 +102,7 @@ function victimEnv(fault: CrashFault): Record<string, string> {
   }
 }
 
-/** Lets every case stand at its point in a world of its own, lets the fault happen to all at once, and looks how each ended. */
+/** Holds the run of every case at its point in a new world, injects the fault once for all, and reads how each run ended. */
 export async function runCrashBatch(options: CrashBatchOptions): Promise<CrashBatch> {
   const { fault, cases, model, onProgress = () => undefined } = options;
   const startedAt = Date.now();
@@ -111,8 +113,8 @@ export async function runCrashBatch(options: CrashBatchOptions): Promise<CrashBa
     onProgress('opening rooms', 0);
     const runs = await openCrashRuns(world, model, cases);
     options.signal?.throwIfAborted();
-    const victim = await standAll(world, { ...plain, ...victimEnv(fault) }, runs, (count) =>
-      onProgress(`${count} of ${runs.length} runs stand at their points`, 0),
+    const victim = await holdAllRuns(world, { ...plain, ...victimEnv(fault) }, runs, (count) =>
+      onProgress(`${count} of ${runs.length} runs are held at their points`, 0),
     );
     workers.push(victim);
     const startOther = async (): Promise<void> => {
@@ -123,8 +125,8 @@ export async function runCrashBatch(options: CrashBatchOptions): Promise<CrashBa
     };
     onProgress(CRASH_FAULTS[fault], 0);
     const faultAt = Date.now();
-    await strike(options, victim, startOther);
-    const deciding = decideAfterwards(world, holdCasesOf(runs)).catch((error: Error) => [error.message]);
+    await injectFault(options, victim, startOther);
+    const deciding = decideAfterFault(world, holdCasesOf(runs)).catch((error: Error) => [error.message]);
     const troubles = await waitForEndings(world, runs, faultAt, {
       onEnded: (ended) => onProgress(`${ended} of ${runs.length} runs have ended`, ended),
       victim: fault === 'worker_killed' || fault === 'worker_frozen' ? null : victim,
@@ -132,20 +134,20 @@ export async function runCrashBatch(options: CrashBatchOptions): Promise<CrashBa
     });
     troubles.push(...((await deciding) ?? []));
     const before = fault === 'worker_frozen' ? await readRooms(world, runs) : null;
-    onProgress('what the worker still had in hand', runs.length);
+    onProgress('waiting for the open work of the worker', runs.length);
     if (fault === 'worker_frozen') {
       victim.go();
       victim.child.kill('SIGCONT');
     }
-    troubles.push(...(await letStop(victim)));
+    troubles.push(...(await stopWorker(victim)));
     onProgress('looking for locks', runs.length);
     await waitForNothingHeld(world.db, HELD_WITHIN_MS).catch((error: Error) => troubles.push(error.message));
     onProgress('comparing ledgers with rooms', runs.length);
     const after = before === null ? null : await readRooms(world, runs);
-    const outcomes = await inTurns(runs, async (run) => {
+    const outcomes = await inBatches(runs, async (run) => {
       const outcome = await readOutcome(world, model, run, faultAt);
       const why = [...troubles, ...outcome.why];
-      if (before?.get(run) !== after?.get(run)) why.push('the worker that woke changed something');
+      if (before?.get(run) !== after?.get(run)) why.push('the worker changed something after SIGCONT');
       const cut = victim.cuts.find(({ workflowId }) => isOfRun(workflowId, run)) ?? null;
       if (fault === 'connection_cut' && cut === null) why.push('its connection was not cut');
       return { ...outcome, why, cut };
@@ -157,8 +159,8 @@ export async function runCrashBatch(options: CrashBatchOptions): Promise<CrashBa
   }
 }
 
-/** As many at once as a world has connections to spare. */
-async function inTurns<T, R>(items: readonly T[], work: (item: T) => Promise<R>): Promise<R[]> {
+/** Works on at most six items at a time, because the pool of a world has eight connections. */
+async function inBatches<T, R>(items: readonly T[], work: (item: T) => Promise<R>): Promise<R[]> {
   const AT_ONCE = 6;
   const results: R[] = [];
   for (let at = 0; at < items.length; at += AT_ONCE) {
@@ -167,7 +169,7 @@ async function inTurns<T, R>(items: readonly T[], work: (item: T) => Promise<R>)
   return results;
 }
 
-async function strike(
+async function injectFault(
   { fault, servers }: CrashBatchOptions,
   victim: WorkerProcess,
   startOther: () => Promise<void>,
@@ -196,7 +198,7 @@ async function strike(
   }
 }
 
-/** Resolves with what went wrong beside the runs themselves. */
+/** Waits until every run has ended. Resolves with the problems that no single run caused. */
 async function waitForEndings(
   world: World,
   runs: readonly CrashRun[],
@@ -205,27 +207,29 @@ async function waitForEndings(
 ): Promise<string[]> {
   const troubles: string[] = [];
   while (Date.now() - faultAt < ENDS_WITHIN_MS) {
-    // A pool learns of a restart by a query that fails.
+    // The first query after a restart of the server fails.
     const ended = await world.db.run.count({ where: { state: 'closed' } }).catch(() => 0);
     watch.onEnded(ended);
     if (ended >= runs.length) break;
     if (troubles.length === 0 && watch.victim !== null && hasEnded(watch.victim)) {
-      troubles.push(`the worker did not outlive it (${watch.victim.child.signalCode ?? watch.victim.child.exitCode})`);
+      troubles.push(
+        `the worker ended during the fault (${watch.victim.child.signalCode ?? watch.victim.child.exitCode})`,
+      );
       await watch.startOther();
     }
-    await new Promise((resolve) => setTimeout(resolve, LOOK_EVERY_MS));
+    await new Promise((resolve) => setTimeout(resolve, POLL_MS));
   }
   return troubles;
 }
 
-/** Asks it to stop, and resolves when what it had in hand is over. */
-async function letStop(worker: WorkerProcess): Promise<string[]> {
+/** Sends SIGTERM and resolves when the worker has ended. The result is a list of problems. */
+async function stopWorker(worker: WorkerProcess): Promise<string[]> {
   if (hasEnded(worker)) return [];
   worker.child.kill('SIGTERM');
   try {
-    await until('the worker to stop when asked to', async () => hasEnded(worker), STOPS_WITHIN_MS);
+    await until('the worker to stop after SIGTERM', async () => hasEnded(worker), STOPS_WITHIN_MS);
   } catch (error) {
     return [(error as Error).message];
   }
-  return worker.child.exitCode === 0 ? [] : [`the worker ended with ${worker.child.exitCode}, asked to stop`];
+  return worker.child.exitCode === 0 ? [] : [`the worker ended with exit code ${worker.child.exitCode} after SIGTERM`];
 }

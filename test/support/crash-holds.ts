@@ -1,4 +1,4 @@
-// Cases whose point is around a held action: what the room's agent may do by itself there, and who says yes to the rest.
+// Crash cases with a held action: sets the rights of their agents, and approves the actions before or after the fault.
 
 import { decideHeldAction } from '../../prisma/store/runs/held-actions/decide';
 import type { CrashPoint } from './crash-points';
@@ -10,42 +10,42 @@ interface HoldCase {
   readonly agentId: string;
 }
 
-/** Fits a busy machine, as the runs' own way to their points does. */
+/** Long enough for a busy machine. */
 const PARKED_WITHIN_MS = 120_000;
 
-/** Whether a run at this point has something to hold: its last step, a task to send. */
+/** Whether a run at this point has a held action. It is the last step: sending a task. */
 export function holdsAt(point: CrashPoint): boolean {
   return /^(openHeldActions|decision):/.test(point);
 }
 
-/** Lets the agent of a case at such a point send tasks only after a yes. */
-export async function letHold(world: World, { point, agentId }: HoldCase): Promise<void> {
+/** Requires an approval for tasks of the agent, if the point of the case is at a held action. */
+export async function holdTaskSends(world: World, { point, agentId }: HoldCase): Promise<void> {
   if (holdsAt(point)) await world.db.roomAgent.updateMany({ where: { agentId }, data: { rightTaskSend: 'hold' } });
 }
 
 /**
- * Says yes where a decision has to be made for a run to reach its point, and resolves when each that is to be parked is,
- * and each that goes on has ended.
+ * Approves the held actions of the runs that reach their points only after a decision. Resolves when each run that must park
+ * is parked and each run that continues has ended.
  *
- * All at once, in one transaction: a dispatcher that stands at one signal takes no others.
+ * All approvals are in one transaction, because a dispatcher that is held at one signal takes no others.
  */
-export async function decideToStand(world: World, cases: readonly HoldCase[]): Promise<void> {
+export async function decideBeforeFault(world: World, cases: readonly HoldCase[]): Promise<void> {
   const decided = cases.filter(({ point }) => point.startsWith('decision:'));
-  const toStand = decided.filter(({ point }) => point !== 'decision:parked');
+  const toApprove = decided.filter(({ point }) => point !== 'decision:parked');
   await untilParked(world, decided);
-  await approveAll(world, toStand);
-  // Its run goes on without the dispatcher that stands, and is not to be met half-way.
-  const goOn = decided.flatMap(({ point, agentId }) => (point === 'decision:sent' ? [agentId] : []));
+  await approveAll(world, toApprove);
+  // At this point only the dispatcher is held; the run continues. The fault must not interrupt it.
+  const continuing = decided.flatMap(({ point, agentId }) => (point === 'decision:sent' ? [agentId] : []));
   const closed = async (): Promise<boolean> =>
-    (await world.db.run.count({ where: { agentId: { in: goOn }, state: 'closed' } })) === goOn.length;
-  await until('the runs that were told to end', closed, PARKED_WITHIN_MS);
+    (await world.db.run.count({ where: { agentId: { in: continuing }, state: 'closed' } })) === continuing.length;
+  await until('the runs with a delivered decision to end', closed, PARKED_WITHIN_MS);
 }
 
-/** Says yes to the others, once each is parked. To be called when the fault has happened. */
-export async function decideAfterwards(world: World, cases: readonly HoldCase[]): Promise<void> {
+/** Approves the held actions of the other runs, each as soon as its run is parked. For use after the fault. */
+export async function decideAfterFault(world: World, cases: readonly HoldCase[]): Promise<void> {
   const left = cases.filter(({ point }) => point === 'decision:parked' || point.startsWith('openHeldActions:'));
   for (const each of left) {
-    // A run that stopped short before it parked is decided by nobody.
+    // A run that ended before it parked needs no decision.
     const run = await until(
       'a run to park or to end',
       () =>
@@ -53,7 +53,7 @@ export async function decideAfterwards(world: World, cases: readonly HoldCase[])
           .findFirst({
             where: { agentId: each.agentId, OR: [{ parkedAt: { not: null } }, { state: 'closed' }] },
           })
-          // A server may be on its way back.
+          // A server may be restarting.
           .catch(() => null),
       PARKED_WITHIN_MS,
     );
@@ -61,7 +61,7 @@ export async function decideAfterwards(world: World, cases: readonly HoldCase[])
   }
 }
 
-/** How many of these stand by being parked: nothing of them is in a worker that could say so. */
+/** The number of cases whose runs are parked at their points. No worker reports `reached` for them. */
 export function countParked(cases: readonly Pick<HoldCase, 'point'>[]): number {
   return cases.filter(({ point }) => point === 'decision:parked').length;
 }

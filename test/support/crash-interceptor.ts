@@ -1,7 +1,7 @@
-// Bundled beside the workflow by crash-worker: says, between two steps, which activity Temporal has the result of.
+// A workflow interceptor in the bundle of crash-worker. Between two steps, it reports the activity whose result Temporal has.
 //
-// Sinks run after an activation and before its commands are sent. Who stops there stops with the last activity
-// acknowledged and the next one, or the end of the workflow, unknown to everybody.
+// Sinks run after an activation and before its commands are sent. A process that stops in the sink stops when Temporal has
+// the result of the last activity and does not know the next command (an activity or the end of the workflow).
 
 import { DECISION_SIGNAL } from '../../workflows/messages';
 import { proxySinks, type Sinks, type WorkflowInterceptorsFactory } from '@temporalio/workflow';

@@ -1,7 +1,7 @@
-// How a run ended that something happened to, and what about it is not as promised. Reads, and never throws for a broken promise.
+// Reads how a run ended after a fault, and lists every broken guarantee. A broken guarantee is a result, not an error.
 
 import type { CutMessage } from './crash-points';
-import type { CrashRun } from './crash-standing';
+import type { CrashRun } from './crash-runs';
 import { expectLedgerEqualsRoom } from './ledger';
 import type { ScriptedModel } from './scripted-model-server';
 import type { World } from './world';
@@ -11,7 +11,7 @@ export interface CrashOutcome {
   readonly ending: string | null;
   readonly code: string | null;
   readonly steps: readonly string[];
-  /** What stands in the room from its agent. */
+  /** The numbers of rows that its agent wrote into the room. */
   readonly effects: {
     readonly replies: number;
     readonly memory: number;
@@ -19,27 +19,27 @@ export interface CrashOutcome {
     readonly tasks: number;
   };
   readonly requests: {
-    /** How the ledger says that each ended. */
+    /** The recorded outcome of each request. */
     readonly ledger: readonly string[];
     /** Requests that reached the provider. */
     readonly sent: number;
   };
-  /** From the fault to the ending by Postgres' clock; null when it has not ended. */
+  /** From the fault to the ending by Postgres' clock; null if the run has not ended. */
   readonly endedAfterMs: number | null;
   readonly fenced: number;
-  /** The COMMIT at which its connection was cut. */
+  /** The COMMIT at which the connection was cut. */
   readonly cut: CutMessage | null;
-  /** What is not as promised; empty when all is. */
+  /** The broken guarantees; empty if there is none. */
   readonly why: readonly string[];
 }
 
-/** Under `resume` all is done but what the provider refused; under `stop` a run may also stop short. Nothing else may end it. */
+/** The allowed endings. With `resume`, every step is done unless the provider refused; with `stop`, a run may end early. */
 const ENDINGS: Record<CrashRun['onCrash'], readonly Ending[]> = {
   resume: ['replied', 'refused'],
   stop: ['replied', 'refused', 'partial', 'failed'],
 };
 
-/** Looks at one run and its room. */
+/** Reads one run and its room. */
 export async function readOutcome(
   world: World,
   model: ScriptedModel,
@@ -96,7 +96,7 @@ function oneLine(error: Error): string {
   return error.message.replaceAll(/\s+/g, ' ').slice(0, 500);
 }
 
-/** All that each run could have changed, but for the count of executions that met its fence, to be compared. */
+/** Everything that each run can change, as text for a comparison. Leaves out the count of fenced executions. */
 export async function readRooms(world: World, runs: readonly CrashRun[]): Promise<Map<CrashRun, string>> {
   const { db } = world;
   const read = new Map<CrashRun, string>();

@@ -1,36 +1,36 @@
-// The places at which a worker can be made to die, named by what Temporal and Postgres know at that moment.
+// The points at which a test can kill or hold a worker, named by the knowledge of Temporal and Postgres at that moment.
 
 const EVERY_ACTIVITY = {
-  /** The attempt was handed out; nothing of its code has run. */
+  /** Temporal has handed out the attempt; none of its code has run. */
   before: 'the attempt is handed out and has not begun',
-  /** In its transaction: everything is written, COMMIT was not sent. */
+  /** In its transaction: everything is written, and COMMIT was not sent. */
   inside: 'its effect is written in a transaction that is not committed',
-  /** COMMIT is done, and Temporal does not know. */
+  /** COMMIT is done, and Temporal does not have the result. */
   committed: 'its effect is committed and Temporal does not know',
-  /** Between two steps: Temporal has the result, and was not yet told what comes next. */
+  /** Between two steps: Temporal has the result and does not have the next command. */
   acknowledged: 'Temporal has its result and does not know what comes next',
 } as const;
 
-/** Beside these, a model call has its request, and a second transaction, which records the answer. */
+/** A model call also has a request, and a second transaction that records the answer. */
 const MODEL_CALL = {
   ...EVERY_ACTIVITY,
-  /** The request is claimed, and its last byte was handed to the network; no answer was read. */
+  /** The request is claimed and sent to its last byte; no answer was read. */
   sent: 'its request is claimed and sent, and not answered',
   reply_inside: 'the answer is written in a transaction that is not committed',
   reply_committed: 'the answer is committed and Temporal does not know',
 } as const;
 
-/** A held action is decided beside the run's activities: by a person, and by the dispatcher that tells the workflow. */
+/** The decision of a held action is outside of the run's activities: a person decides, and a dispatcher signals the workflow. */
 const DECISION = {
-  /** Nothing of the run is in a worker. */
-  parked: 'the run is parked, and nobody has decided',
+  /** No worker has work of the run. */
+  parked: 'the run is parked, and no decision was made',
   before: 'the decision is committed and its signal was not sent',
-  /** The step that it allows goes on meanwhile. */
+  /** The approved step continues at the same time. */
   sent: 'Temporal has the signal and the outbox does not know',
   acknowledged: 'Temporal has the signal and does not know what comes next',
 } as const;
 
-/** Every crash point: activity, window, and what is true while it is open. For `callModel`, the first windows are those of claiming its request. */
+/** Every crash point: activity, window, and its description. For `callModel`, the first windows belong to the claim of the request. */
 export const CRASH_POINTS = {
   claimMessage: EVERY_ACTIVITY,
   callModel: MODEL_CALL,
@@ -45,7 +45,7 @@ export const CRASH_POINTS = {
 
 type Points = typeof CRASH_POINTS;
 
-/** `postReply:inside`. */
+/** For example `postReply:inside`. */
 export type CrashPoint = {
   [Activity in keyof Points]: `${Activity}:${keyof Points[Activity] & string}`;
 }[keyof Points];
@@ -54,27 +54,27 @@ export const ALL_CRASH_POINTS: readonly CrashPoint[] = Object.entries(CRASH_POIN
   Object.keys(windows).map((window) => `${activity}:${window}` as CrashPoint),
 );
 
-/** What a worker does at its point: die by SIGKILL, or say `reached` and stand there until its parent decides. */
+/** The action of a worker at its point: end by SIGKILL, or send `reached` and wait for its parent. */
 export const CRASH_ACTIONS = ['kill', 'stop'] as const;
 export type CrashAction = (typeof CRASH_ACTIONS)[number];
 
-/** Sent by a worker that stands at its point. */
+/** Sent by a worker that waits at its point. */
 export interface ReachedMessage {
   readonly type: 'reached';
   readonly point: CrashPoint;
   readonly workflowId: string;
 }
 
-/** Sent by the parent: everything that stands goes on, and no point stops anything any more. */
+/** Sent by the parent: every held run continues, and no point holds a run any more. */
 export interface GoMessage {
   readonly type: 'go';
 }
 
-/** Sent by a worker that cut the connection of a run at its first COMMIT after it was let go: `callModel`'s second, say. */
+/** Sent by a worker that cut the connection of a run at its first COMMIT after its release. */
 export interface CutMessage {
   readonly type: 'cut';
   readonly workflowId: string;
   readonly activity: string;
-  /** Which of the attempt's transactions, from 1. */
+  /** The number of the transaction in the attempt, from 1. */
   readonly transaction: number;
 }

@@ -1,5 +1,5 @@
-// A PostgreSQL and a Temporal server of the caller's own, which can be restarted on their files and ports while runs stand.
-// Both keep what they acknowledged through a SIGKILL, as `npm start`'s do; the test run's shared servers do not.
+// Starts a PostgreSQL and a Temporal server that a test can restart on their files and ports while runs are held. Both keep
+// acknowledged data after a SIGKILL, like the servers of `npm start`; the shared servers of the test run do not.
 
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -12,27 +12,27 @@ import { startEmbeddedTemporal, type EmbeddedTemporal } from '../../worker/local
 import { until } from './runs';
 
 export interface CrashServersOptions {
-  /** Where the Temporal CLI is kept once it was fetched. */
+  /** The folder that caches the Temporal CLI. */
   readonly cliCacheDir: string;
   readonly temporalCliPath: string | undefined;
   readonly log: (line: string) => void;
 }
 
-/** `fast`: as asked to, every session ended. `kill`: SIGKILL, and recovery from the log. */
+/** `fast`: a fast shutdown, which ends every session. `kill`: SIGKILL, and recovery from the log at the next start. */
 export type PostgresStop = 'fast' | 'kill';
 
 export interface CrashServers {
   readonly databaseUrl: string;
   readonly temporalAddress: string;
-  /** Resolves when it is up again, on the same folder and port. */
+  /** Resolves when it is running again, on the same folder and port. */
   restartPostgres(how: PostgresStop): Promise<void>;
-  /** SIGKILL. Resolves when it is up again, on the same file and port. */
+  /** SIGKILL. Resolves when it is running again, on the same file and port. */
   restartTemporal(): Promise<void>;
-  /** Stops both and removes their files. Idempotent; also while one of them is being restarted. */
+  /** Stops both and removes their files. Idempotent, and allowed during a restart. */
   stop(): Promise<void>;
 }
 
-/** Starts both. Stops what it started when a part fails. */
+/** Starts both servers. If one fails to start, stops the other. */
 export async function startCrashServers(options: CrashServersOptions): Promise<CrashServers> {
   const path = await mkdtemp(join(tmpdir(), 'durable-room-crash-'));
   let folder: DataFolder | undefined;
@@ -100,7 +100,7 @@ export async function startCrashServers(options: CrashServersOptions): Promise<C
   }
 }
 
-/** Resolves when the process is gone: our child, so its pid is its own until we have heard of its end. */
+/** Resolves when the process is gone. It is our child, so its pid is not reused before we are notified of its end. */
 async function killServer(pid: number | undefined): Promise<void> {
   if (pid === undefined) throw new Error('the server is not running');
   process.kill(pid, 'SIGKILL');

@@ -1,13 +1,13 @@
-// A worker process that dies, or stands still, where its environment says. Otherwise it is the worker of production.
+// A worker process that ends or holds runs at the points that its environment names. Otherwise it is the production worker.
 //
-//   CRASH_POINT   one point, or several divided by commas; `point@agent` waits for a run of that agent
-//   CRASH_ACTION  kill (the default): SIGKILL itself · stop: send `reached` to the parent and stand there
-//   CRASH_AFTER   how many times a point is passed before it counts; 0 by default
-//   CRASH_TRANSACTION_SECONDS  how long Postgres lets a transaction of an activity stand, if not as in production
-//   CRASH_CUT     after_commit: a run that stood and is let go loses its connection at its first COMMIT, which is done
+//   CRASH_POINT   one point, or several separated by commas; `point@agent` waits for a run of that agent
+//   CRASH_ACTION  kill (the default): SIGKILL itself · stop: send `reached` to the parent and hold the run
+//   CRASH_AFTER   the number of passes of a point before it takes effect; 0 by default
+//   CRASH_TRANSACTION_SECONDS  the limit of an activity's transaction in Postgres; the production limit by default
+//   CRASH_CUT     after_commit: a released run loses its connection at its first COMMIT, after the COMMIT is done
 //
-// Each point stops one run. With `stop`, a run that stands at its point does nothing more in this process: whatever else
-// Temporal hands out for it stands too. Other runs go on.
+// Each point holds one run. With `stop`, a held run does nothing more in this process: all other work that Temporal hands
+// out for it waits too. Other runs continue.
 
 import { AsyncLocalStorage } from 'node:async_hooks';
 import type { ClientRequest } from 'node:http';
@@ -35,10 +35,10 @@ interface Trap {
 
 type Pass = (point: string, workflowId: string) => Promise<void>;
 
-/** True once for every run that stood and was let go. */
-type TakeLetGo = (workflowId: string) => boolean;
+/** True once for every run that was held and released. */
+type TakeReleased = (workflowId: string) => boolean;
 
-/** Cuts the connection of this transaction at its COMMIT when its run is due. */
+/** Cuts the connection of this transaction at its COMMIT, if its run was held and released. */
 type CutWhenDue = (tx: SqlTx, workflowId: string, commit: { activity: string; transaction: number }) => Promise<void>;
 
 function readTraps(env: NodeJS.ProcessEnv): Trap[] {
@@ -47,34 +47,34 @@ function readTraps(env: NodeJS.ProcessEnv): Trap[] {
   return names.map((name) => {
     const [text, agent = null] = name.split('@');
     const point = ALL_CRASH_POINTS.find((known) => known === text);
-    if (!point) throw new Error(`CRASH_POINT: "${text}" is none of ${ALL_CRASH_POINTS.join(', ')}`);
+    if (!point) throw new Error(`CRASH_POINT: "${text}" is not one of ${ALL_CRASH_POINTS.join(', ')}`);
     return { point, agent, toPass: after, sprung: false };
   });
 }
 
 function readAction(env: NodeJS.ProcessEnv): CrashAction {
   const action = CRASH_ACTIONS.find((known) => known === (env['CRASH_ACTION'] ?? 'kill'));
-  if (!action) throw new Error(`CRASH_ACTION is none of ${CRASH_ACTIONS.join(', ')}`);
+  if (!action) throw new Error(`CRASH_ACTION is not one of ${CRASH_ACTIONS.join(', ')}`);
   return action;
 }
 
-/** `pass` is called wherever a point is; returns at once where nothing is to happen. */
+/** `pass` is called at every point. It returns immediately at a point that holds no run. */
 function createPass(
   traps: readonly Trap[],
   action: CrashAction,
-): { pass: Pass; passSignal: Pass; takeLetGo: TakeLetGo } {
-  const standing = new Map<string, Promise<void>>();
-  const letGo = new Set<string>();
-  let goOn = (): void => {};
+): { pass: Pass; passSignal: Pass; takeReleased: TakeReleased } {
+  const held = new Map<string, Promise<void>>();
+  const releasedRuns = new Set<string>();
+  let release = (): void => {};
   const released = new Promise<void>((resolve) => {
-    goOn = resolve;
+    release = resolve;
   });
   process.on('message', (message) => {
     if (typeof message !== 'object' || message === null || !('type' in message) || message.type !== 'go') return;
     for (const trap of traps) trap.sprung = true;
-    for (const workflowId of standing.keys()) letGo.add(workflowId);
-    standing.clear();
-    goOn();
+    for (const workflowId of held.keys()) releasedRuns.add(workflowId);
+    held.clear();
+    release();
   });
   const spring = (point: string, workflowId: string): boolean => {
     const trap = traps.find(
@@ -92,19 +92,19 @@ function createPass(
     return true;
   };
   const pass: Pass = async (point, workflowId) => {
-    const stands = standing.get(workflowId);
-    if (stands) return stands;
+    const waiting = held.get(workflowId);
+    if (waiting) return waiting;
     if (!spring(point, workflowId)) return;
-    standing.set(workflowId, released);
+    held.set(workflowId, released);
     return released;
   };
-  // The dispatcher stands; its run goes on as far as it was told.
+  // Holds the dispatcher; the run continues with the signals that it has received.
   const passSignal: Pass = async (point, workflowId) => {
     if (!spring(point, workflowId)) return;
     await released;
-    letGo.add(workflowId);
+    releasedRuns.add(workflowId);
   };
-  return { pass, passSignal, takeLetGo: (workflowId) => letGo.delete(workflowId) };
+  return { pass, passSignal, takeReleased: (workflowId) => releasedRuns.delete(workflowId) };
 }
 
 function inActivity(): { activity: string; workflowId: string; context: Context } {
@@ -113,14 +113,14 @@ function inActivity(): { activity: string; workflowId: string; context: Context 
   return { activity: activityType, workflowId: workflowExecution?.workflowId ?? '', context };
 }
 
-/** What the transactions of an activity are for, in their order. Others (a fenced attempt's count) open no window. */
+/** The windows of an activity's transactions, in their order. Other transactions (the count of a fenced attempt) have none. */
 function windowsOf(activity: string, committed: number): { inside: string; committed: string } | null {
   if (committed === 0) return { inside: 'inside', committed: 'committed' };
   if (activity === 'callModel' && committed === 1) return { inside: 'reply_inside', committed: 'reply_committed' };
   return null;
 }
 
-/** A claim that is not as simple as most comes in a second transaction, and the first has written nothing. */
+/** A claim that is not simple needs a second transaction; its first transaction has written nothing. */
 async function hasClaim(tx: SqlTx, workflowId: string): Promise<boolean> {
   const rows = await tx.$queryRaw<unknown[]>`SELECT 1 AS found FROM agent_run_locks WHERE workflow_id = ${workflowId}`;
   return rows.length > 0;
@@ -138,7 +138,7 @@ function watchTransactions(db: Database, pass: Pass, cutWhenDue: CutWhenDue | nu
       counts = activity !== 'claimMessage' || (await hasClaim(tx, workflowId));
       if (!counts) return worked;
       if (windows) {
-        // What was sent ahead has been answered then: it stands with all its writes done.
+        // Waits for the answers of pipelined statements, so that all writes are done when the run is held.
         await tx.$queryRaw`SELECT 1 AS one`;
         await pass(`${activity}:${windows.inside}`, workflowId);
       }
@@ -152,7 +152,7 @@ function watchTransactions(db: Database, pass: Pass, cutWhenDue: CutWhenDue | nu
   });
 }
 
-/** Waits, once the request's last byte is with the operating system, before its answer is handed on. */
+/** Holds the run after the operating system has the last byte of the request and before the answer is returned. */
 function watchRequests(requestReply: ActivityDeps['requestReply'], pass: Pass): ActivityDeps['requestReply'] {
   const whenSent = new AsyncLocalStorage<() => void>();
   subscribe('http.client.request.start', (message) => {
@@ -161,14 +161,14 @@ function watchRequests(requestReply: ActivityDeps['requestReply'], pass: Pass): 
   });
   return async (...args) => {
     const { workflowId } = inActivity();
-    let stand = Promise.resolve();
+    let holding = Promise.resolve();
     const answer = await whenSent.run(
       () => {
-        stand = pass('callModel:sent', workflowId);
+        holding = pass('callModel:sent', workflowId);
       },
       () => requestReply(...args),
     );
-    await stand;
+    await holding;
     return answer;
   };
 }
@@ -184,7 +184,7 @@ function watchActivities(activities: Activities, pass: Pass): Activities {
   return Object.fromEntries(watched) as Activities;
 }
 
-/** A pool whose transactions may stand for as long as the environment says, or null when it says nothing. */
+/** A pool with the transaction limit of CRASH_TRANSACTION_SECONDS, or null if the variable is not set. */
 async function connectPatiently(env: NodeJS.ProcessEnv): Promise<Database | null> {
   const seconds = env['CRASH_TRANSACTION_SECONDS'];
   if (seconds === undefined) return null;
@@ -198,21 +198,21 @@ async function connectPatiently(env: NodeJS.ProcessEnv): Promise<Database | null
   });
 }
 
-/** The environment with the way to Postgres led through a cutter, and who cuts. */
+/** The environment with the connection to Postgres through a commit cutter, and the function that cuts. */
 async function openCut(
   given: NodeJS.ProcessEnv,
-  takeLetGo: TakeLetGo,
+  takeReleased: TakeReleased,
 ): Promise<{ env: NodeJS.ProcessEnv; cutWhenDue: CutWhenDue | null }> {
   const wanted = given['CRASH_CUT'];
   if (wanted === undefined) return { env: given, cutWhenDue: null };
-  if (wanted !== 'after_commit') throw new Error('CRASH_CUT is after_commit, or not set');
+  if (wanted !== 'after_commit') throw new Error('CRASH_CUT must be after_commit or not set');
   const url = new URL(given['DATABASE_URL'] ?? '');
   const cutter = await openCommitCutter(Number(url.port));
   url.port = String(cutter.port);
   return {
     env: { ...given, DATABASE_URL: url.toString() },
     cutWhenDue: async (tx, workflowId, commit) => {
-      if (!takeLetGo(workflowId)) return;
+      if (!takeReleased(workflowId)) return;
       const [row] = await tx.$queryRaw<{ port: number }[]>`SELECT inet_client_port() AS port`;
       cutter.cutAtCommit(row?.port ?? 0, wanted);
       process.send?.({ type: 'cut', workflowId, ...commit });
@@ -222,8 +222,8 @@ async function openCut(
 
 async function main(): Promise<void> {
   const traps = readTraps(process.env);
-  const { pass, passSignal, takeLetGo } = createPass(traps, readAction(process.env));
-  const { env, cutWhenDue } = await openCut(process.env, takeLetGo);
+  const { pass, passSignal, takeReleased } = createPass(traps, readAction(process.env));
+  const { env, cutWhenDue } = await openCut(process.env, takeReleased);
   const sinks: InjectedSinks<CrashSinks> = {
     crash: {
       acknowledged: {

@@ -1,5 +1,5 @@
-// Databases for tests, on the server that TEST_DATABASE_URL_BASE names: one per test file, dropped with it, and a
-// migrated one is a copy of a template that is migrated once.
+// Creates databases for tests on the server of TEST_DATABASE_URL_BASE. A test file drops its database at its end. A migrated
+// database is a copy of a template that is migrated once.
 
 import { createHash, randomBytes } from 'node:crypto';
 import { readdirSync, readFileSync } from 'node:fs';
@@ -10,14 +10,14 @@ import { findPrismaDir, migrateDatabase } from '../../prisma/migrate';
 export interface TestDatabase {
   readonly url: string;
   readonly name: string;
-  /** Ends whoever is still connected. */
+  /** Ends all sessions of the database first. */
   drop(): Promise<void>;
 }
 
-/** Under which the template is made, so that of several jest workers one makes it. Any number of our own. */
+/** The advisory lock under which one of several jest workers creates the template. The number is arbitrary. */
 const TEMPLATE_LOCK = '7306082713414558';
 
-/** A database of its own for the caller: empty, or with every migration applied. */
+/** Creates a database: empty, or with every migration applied. */
 export async function createTestDatabase(options: { migrated?: boolean } = {}): Promise<TestDatabase> {
   const template = options.migrated === true ? await ensureTemplate() : 'template0';
   const name = `test_${process.pid}_${randomBytes(6).toString('hex')}`;
@@ -30,16 +30,16 @@ export async function createTestDatabase(options: { migrated?: boolean } = {}): 
   };
 }
 
-/** By the address of the server: a test file may have one of its own. */
+/** By the address of the server: a test file may start its own server. */
 const templates = new Map<string, Promise<string>>();
 
-/** The name of a migrated database that nobody connects to. Made when it is missing; a changed migration is another. */
+/** The name of a migrated database without sessions. Creates it if it is missing; a changed migration gives another name. */
 export function ensureTemplate(): Promise<string> {
   const known = templates.get(baseUrl());
   if (known !== undefined) return known;
   const made = onBase(async (base) => {
     const name = `template_${hashMigrations()}`;
-    // The session's end releases it.
+    // The end of the session releases the lock.
     await base.query('SELECT pg_advisory_lock($1::bigint)', [TEMPLATE_LOCK]);
     const { rowCount } = await base.query('SELECT FROM pg_database WHERE datname = $1', [name]);
     if (rowCount === 1) return name;

@@ -1,4 +1,4 @@
-// The documents of the repository, and what they name: paths, links, commands and variables.
+// Reads the documents of the repository and the paths, links, commands and variables that they name.
 
 import { execFileSync } from 'node:child_process';
 import { readdirSync, readFileSync } from 'node:fs';
@@ -13,7 +13,7 @@ export interface Document {
 }
 
 export interface Link {
-  /** Empty: the same document. */
+  /** Empty for a link into the same document. */
   readonly path: string;
   readonly anchor: string | null;
 }

@@ -1,4 +1,4 @@
-// A real other process that owns something of worker/local, to be killed with SIGKILL. Not a test itself.
+// Starts another process that owns servers or folders of worker/local, so that a test can kill it with SIGKILL.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';
@@ -6,7 +6,7 @@ import { createInterface } from 'node:readline';
 
 const ROOT = join(__dirname, '..', '..');
 
-// Node can't read TypeScript, and the child is outside of jest.
+// The child is outside of jest, and node can't load TypeScript.
 const LOAD_TYPESCRIPT = `
 const swc = require(${JSON.stringify(require.resolve('@swc/core'))});
 require.extensions['.ts'] = (module, file) => module._compile(
@@ -20,11 +20,11 @@ export interface Owner {
   readonly pid: number;
   /** The pids of the servers that it started, or its own. */
   readonly owned: readonly number[];
-  /** SIGKILL, and the wait for its end. */
+  /** Sends SIGKILL and resolves when the process has ended. */
   kill(): Promise<void>;
 }
 
-/** Runs `body`, the inside of an async function that may call `load('module')` and returns pids separated by spaces, and stays alive. */
+/** Runs `body` in a process that stays alive. It is the body of an async function that may call `load('module')` and returns pids separated by spaces. */
 export async function startOwner(body: string): Promise<Owner> {
   const script = `${LOAD_TYPESCRIPT}
     (async () => { ${body} })().then(
@@ -47,5 +47,5 @@ export async function startOwner(body: string): Promise<Owner> {
       throw new Error(line);
     }
   }
-  throw new Error('the owner process ended without a word');
+  throw new Error('the owner process ended without output');
 }

@@ -1,5 +1,5 @@
-// A team's own data converter, as TEMPORAL_DATA_CONVERTER names it: every payload is encrypted, and what failures say is
-// put into payloads too. For tests: its key is no secret.
+// A data converter for TEMPORAL_DATA_CONVERTER: encrypts every payload, and puts the messages of failures into payloads.
+// Only for tests: its key is not a secret.
 
 import { createCipheriv, createDecipheriv, createHash, randomBytes } from 'node:crypto';
 import type { Payload, PayloadCodec } from '@temporalio/common';

@@ -1,4 +1,4 @@
-// The half of the encrypting data converter that runs in the workflow's sandbox: messages of failures become payloads.
+// The part of the encrypting data converter that runs in the workflow sandbox: puts messages of failures into payloads.
 
 import { DefaultFailureConverter } from '@temporalio/common';
 

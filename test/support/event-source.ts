@@ -5,7 +5,7 @@ import http from 'node:http';
 export interface ReceivedEvent {
   readonly id: string | undefined;
   readonly event: string;
-  // oxlint-disable-next-line typescript/no-explicit-any -- whatever the API sends; tests say what they expect of it
+  // oxlint-disable-next-line typescript/no-explicit-any -- any data of the API; each test asserts the shape that it expects
   readonly data: any;
 }
 
@@ -13,19 +13,19 @@ export interface EventReader {
   readonly status: number;
   readonly headers: http.IncomingHttpHeaders;
   readonly events: readonly ReceivedEvent[];
-  /** Comments that came: the heartbeats. */
+  /** The number of received comments, which are the heartbeats. */
   comments(): number;
-  /** True once the server has ended it. */
+  /** Resolves when the connection is closed. */
   readonly ended: Promise<void>;
-  /** Resolves when this many events have come in all. */
+  /** Resolves when this many events have been received in total. */
   received(count: number): Promise<readonly ReceivedEvent[]>;
-  heard(comments: number): Promise<void>;
-  /** Takes nothing more from the socket. */
+  receivedComments(comments: number): Promise<void>;
+  /** Stops reading from the socket. */
   stopReading(): void;
   close(): void;
 }
 
-/** Opens a stream. Resolves with its head, whatever the status. */
+/** Opens a stream. Resolves when the response head is received, with any status. */
 export function openEvents(
   url: string,
   token: string,
@@ -85,7 +85,7 @@ function readerOf(request: http.ClientRequest, response: http.IncomingMessage): 
       await until(() => events.length >= count);
       return events;
     },
-    heard: (count) => until(() => comments >= count),
+    receivedComments: (count) => until(() => comments >= count),
     stopReading: () => void response.pause(),
     close: () => void request.destroy(),
   };

@@ -1,12 +1,12 @@
-// Faults injected below the activities: a database that fails at a named activity.
+// Injects faults below the activities: a database that fails in a named activity.
 
 import { activityInfo } from '@temporalio/activity';
 import { InterceptedDatabase } from './intercepted-database';
 import type { Database } from '../../prisma/store/db/database';
 
 /**
- * The same database, whose transactions in this activity throw `error` instead of running, at most `times` times. A function
- * names the activity of the moment, or none.
+ * The same database, but its transactions in this activity throw `error` instead of running, at most `times` times. If
+ * `activity` is a function, it returns the activity that fails now, or undefined.
  */
 export function failingIn(
   db: Database,
@@ -28,7 +28,7 @@ function isActivity(activity: string | (() => string | undefined)): boolean {
   try {
     return activityInfo().activityType === (typeof activity === 'string' ? activity : activity());
   } catch {
-    // Outside of an activity.
+    // Outside of an activity, activityInfo throws.
     return false;
   }
 }

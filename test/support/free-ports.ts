@@ -1,12 +1,12 @@
-// Ports for processes that are told theirs. Below those that the system gives out by itself (32768 and up on Linux, 49152
-// elsewhere), so that none is taken by a connection of another test before its process listens.
+// Chooses ports for processes that get a fixed port. They are below the ephemeral ports of the system (from 32768 on Linux,
+// from 49152 elsewhere), so that no connection of another test takes one before the process listens.
 
 import { randomInt } from 'node:crypto';
 import { createServer } from 'node:net';
 
 const [FIRST, LAST] = [20_000, 32_000];
 
-/** Ports of the loopback address on which nothing listened a moment ago, all different. */
+/** Different ports of the loopback address on which no process listened at the time of the check. */
 export async function freePorts(count: number): Promise<number[]> {
   const found = new Set<number>();
   while (found.size < count) {

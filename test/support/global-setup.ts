@@ -1,5 +1,5 @@
-// One PostgreSQL and one Temporal dev server for the whole run of jest, both real and both stopped with it.
-// Each test file takes a database and a task queue of its own on them.
+// Starts one PostgreSQL and one Temporal dev server for the whole run of jest; global-teardown.ts stops them. Each test file
+// uses its own database and task queue on them.
 
 import { chmod, mkdir, mkdtemp, rm } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -22,7 +22,7 @@ declare global {
 export default async function setUp(): Promise<void> {
   const path = makeTemporaryFolder();
   const own = join(path, 'tmp');
-  // For what the test files make, and the programs that they start. Postgres's user passes through both.
+  // TMPDIR for the test files and the programs that they start. The user of Postgres must be able to enter both folders.
   for (const passed of [path, own]) await mkdir(passed, { recursive: true }).then(() => chmod(passed, 0o711));
   process.env['TMPDIR'] = own;
   const folder = await openDataFolder(await mkdtemp(join(path, 'servers-')));

@@ -1,11 +1,11 @@
-// Everything readable that Temporal holds of an execution: history with every payload as it lies there, memo, search
-// attributes, summaries, pending activities.
+// Reads everything that Temporal stores about an execution: the history with every payload, memo, search attributes,
+// summaries and pending activities.
 
 import { randomUUID } from 'node:crypto';
 import type { Client } from '@temporalio/client';
 import { historyToJSON } from '@temporalio/common/lib/proto-utils';
 
-/** As one text, in which a test looks for what must or must not be there. Base64 stands decoded beside itself. */
+/** Everything as one text, in which a test searches for strings. Base64 is included both encoded and decoded. */
 export async function readableExecution(client: Client, workflowId: string, runId?: string): Promise<string> {
   const handle = client.workflow.getHandle(workflowId, runId);
   const history = historyToJSON(await handle.fetchHistory());

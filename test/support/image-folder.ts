@@ -46,7 +46,7 @@ export async function buildImageFolder(): Promise<ImageFolder> {
   return { folder, env, remove: () => rmSync(root, { recursive: true, force: true }) };
 }
 
-/** One COPY line. A path of the image below the working folder is the same path below the stage's folder. */
+/** Runs one COPY line. A path of the image below the working folder is the same path below the folder of the stage. */
 function copy(instruction: Copy, stages: ReadonlyMap<string, string>, folder: string, workdir: string): void {
   const from = instruction.getFlags().find((flag) => flag.getName() === 'from');
   const paths = argumentsOf(instruction);
@@ -81,7 +81,7 @@ function isIgnored(path: string): boolean {
   );
 }
 
-/** One RUN line. Packages of the system are this machine's own. @throws Error for a line that this file does not know */
+/** Runs one RUN line. Does not install system packages; this machine has them. @throws Error for an unknown command */
 async function run(command: string, folder: string): Promise<void> {
   if (command.startsWith('apt-get ')) return;
   const words = command.split(' ');

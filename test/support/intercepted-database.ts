@@ -1,4 +1,4 @@
-// A database whose transactions a test or a bench watches, breaks or holds.
+// A database whose transactions a test or a benchmark can observe, fail or hold.
 
 import { Database } from '../../prisma/store/db/database';
 import type { PipelineTx, SqlTx, Tx } from '../../prisma/store/db/transaction';
@@ -9,7 +9,7 @@ export type AroundTransaction = <X extends SqlTx, T>(
   run: (work: (tx: X) => Promise<T>) => Promise<T>,
 ) => Promise<T>;
 
-/** The same connections; every attempt at a transaction, of either kind, goes through `around`. */
+/** Uses the same connections, and passes every attempt at a transaction of either kind through `around`. */
 export class InterceptedDatabase extends Database {
   private readonly around: AroundTransaction;
 

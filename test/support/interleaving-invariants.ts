@@ -1,18 +1,19 @@
-// What holds after every program, whatever its order: claims, effects, requests and endings, each once and for good.
+// The invariants after every program, in any order of its commands: each claim, effect, request and ending exists once and
+// never changes.
 
 import type { Database } from '../../prisma/store/db/database';
 import type { DeclaredReply } from '../../workflows/contract';
 import { declaredKinds, planSteps } from '../../workflows/policy/steps';
-import { ALLOWANCE, type Ground } from './interleaving-grounds';
+import { ALLOWANCE, type ProgramRoom } from './interleaving-rooms';
 import type { Trace } from './interleavings';
 
-/** What is final once it is there: a claim, and everything about a run that is closed. */
+/** The facts that never change: a claim, and everything about a closed run. */
 interface Final {
   readonly claim: string;
   readonly closed: string | null;
 }
 
-/** Watches one room while its program runs. Each look says what changed that may never change. */
+/** Watches one room while its program runs. Each check returns the final facts that have changed. */
 export class Watch {
   private readonly seen = new Map<string, Final>();
   private readonly db: Database;
@@ -23,7 +24,7 @@ export class Watch {
     this.roomId = roomId;
   }
 
-  async look(): Promise<string[]> {
+  async check(): Promise<string[]> {
     const rows = await this.db.$queryRaw<(Final & { wake: string })[]>`
       SELECT l.agent_id || ' ' || l.message_id AS wake,
              concat_ws(' ', l.run_id, l.workflow_id, coalesce(l.temporal_run_id, 'nobody'), l.claimed_at) AS claim,
@@ -52,9 +53,9 @@ export class Watch {
   }
 }
 
-/** Everything in this room that is not as it has to be; nothing, where all is well. */
-export async function violationsOf(db: Database, ground: Ground, trace: Trace): Promise<string[]> {
-  const { roomId } = ground;
+/** Every violated invariant of this room, as text. Empty if there is none. */
+export async function violationsOf(db: Database, programRoom: ProgramRoom, trace: Trace): Promise<string[]> {
+  const { roomId } = programRoom;
   const found = [...trace.unexpected];
   const must = (holds: boolean, what: string): void => {
     if (!holds) found.push(what);
@@ -74,7 +75,7 @@ export async function violationsOf(db: Database, ground: Ground, trace: Trace): 
   const memory = await db.memoryEntry.findMany({ where: { roomId } });
   const wakes = await db.wake.findMany({ where: { roomId } });
 
-  // Numbered without gaps, in the order of time.
+  // Events are numbered without gaps, in the order of their times.
   must(
     events.every((event, index) => Number(event.seq) === index + 1),
     'the feed has a gap',
@@ -83,10 +84,10 @@ export async function violationsOf(db: Database, ground: Ground, trace: Trace): 
   const times = events.map((event) => event.at.getTime());
   must(
     times.every((at, index) => index === 0 || at >= (times[index - 1] ?? 0)),
-    'the feed runs back in time',
+    'the times of the feed are not in order',
   );
 
-  // One claim a wake, and each delivery paid for once.
+  // Each wake has at most one claim, and each delivery is counted once.
   for (const wake of wakes) {
     const ofWake = runs.filter((run) => run.wakeId === wake.id);
     must(
@@ -100,7 +101,7 @@ export async function violationsOf(db: Database, ground: Ground, trace: Trace): 
   const shown = events.filter((event) => event.type === 'wake_suppressed').map((event) => event.subjectId);
   must(sameBag(suppressed, shown), 'suppressed wakes are not those that the feed shows');
 
-  // What callers were told.
+  // The results that callers received.
   must(new Set(trace.sends).size === trace.sends.length, `a request was given out twice: ${trace.sends.join(', ')}`);
   for (const [wake, granted] of trace.granted) {
     const owner = runs.find((run) => run.id === trace.runs.get(wake))?.claim.temporalRunId;
@@ -108,76 +109,79 @@ export async function violationsOf(db: Database, ground: Ground, trace: Trace): 
   }
   for (const run of runs) {
     const counted = trace.fenced.get(run.id) ?? 0;
-    must(run.fencedCount === counted, `${run.id} met ${counted} strangers and counts ${run.fencedCount}`);
+    must(run.fencedCount === counted, `${run.id} fenced ${counted} executions and counts ${run.fencedCount}`);
   }
 
   const known = new Set(runs.map((run) => run.id));
   const written = [...messages, ...tasks, ...memory].map((row) => row.runId);
   must(
     written.every((runId) => runId === null || known.has(runId)),
-    'something was written by no run',
+    'a row belongs to no run',
   );
   for (const run of runs) {
-    const say = (what: string): string => `${run.id} (${run.ending ?? 'open'}): ${what}`;
-    must(run.claim.temporalRunId === run.temporalRunId, say('the claim is held by another execution'));
+    const violation = (what: string): string => `${run.id} (${run.ending ?? 'open'}): ${what}`;
+    must(run.claim.temporalRunId === run.temporalRunId, violation('the claim is held by another execution'));
 
-    // 1, 2, 3, and each asked for.
+    // Requests are numbered from 1 to at most 3, and a caller asked for each.
     const numbers = run.requests.map((request) => request.number);
     must(
       numbers.length <= 3 && numbers.every((number, index) => number === index + 1),
-      say(`requests ${numbers.join()}`),
+      violation(`requests ${numbers.join()}`),
     );
     const sent = trace.sends.filter((send) => send.startsWith(`${run.id} `)).length;
-    must(sent === numbers.length, say(`${sent} requests were given out, ${numbers.length} are recorded`));
+    must(sent === numbers.length, violation(`${sent} requests were given out, ${numbers.length} are recorded`));
 
-    // The ledger is the room: no effect without its step, no step without its effect, neither of them twice.
+    // The ledger equals the room: each effect has one step, and each step has one effect.
     const effects = effectsOf(run.id);
     const done = run.steps.filter((step) => step.state === 'done').map((step) => `${step.kind} ${step.effectId}`);
-    must(sameBag(effects, done), say(`did [${effects.join()}], and says [${done.join()}]`));
+    must(sameBag(effects, done), violation(`the room has [${effects.join()}], the ledger has [${done.join()}]`));
     must(
       run.steps.every((step) => (step.state === 'done') === (step.effectId !== null)),
-      say('a step has no effect'),
+      violation('a step has no effect'),
     );
     const declared = run.reply === null ? [] : planSteps(declaredKinds(run.reply as unknown as DeclaredReply));
     const keys = declared.map((step) => step.key);
     must(
       run.steps.every((step) => keys.includes(step.stepKey)),
-      say('a step was not declared'),
+      violation('a step was not declared'),
     );
 
     const endings = events.filter((event) => event.subjectId === run.id && event.type === 'run_ended');
     if (run.state === 'open') {
-      must(endings.length === 0, say('is shown as ended'));
+      must(endings.length === 0, violation('is shown as ended'));
       continue;
     }
-    // One ending, told once, after everything that the run wrote; and every declared step has its state.
-    must(endings.length === 1, say(`${endings.length} endings`));
+    // One ending event, after everything that the run wrote; and every declared step has a state.
+    must(endings.length === 1, violation(`${endings.length} endings`));
     const posted = run.steps.find((step) => step.kind === 'reply')?.effectId ?? null;
-    const told = endings[0]?.data as { ending?: string; posted?: string | null } | undefined;
-    must(told?.ending === run.ending && told?.posted === posted, say('is told otherwise'));
+    const endingData = endings[0]?.data as { ending?: string; posted?: string | null } | undefined;
+    must(
+      endingData?.ending === run.ending && endingData?.posted === posted,
+      violation('the ending event differs from the run'),
+    );
     const last = Math.max(0, ...messages.filter((each) => each.runId === run.id).map((each) => Number(each.seq)));
-    must(last < Number(endings[0]?.seq), say('a message follows its ending'));
+    must(last < Number(endings[0]?.seq), violation('a message follows its ending'));
     const lines = new Set(memory.filter((line) => line.runId === run.id).map((line) => line.id));
     const late = events.filter((event) => lines.has(event.subjectId) && event.seq > (endings[0]?.seq ?? 0n));
-    must(late.length === 0, say('a memory line follows its ending'));
+    must(late.length === 0, violation('a memory line follows its ending'));
     must(
       sameBag(
         run.steps.map((step) => step.stepKey),
         keys,
       ),
-      say(`steps ${run.steps.map((step) => step.stepKey).join()}`),
+      violation(`steps ${run.steps.map((step) => step.stepKey).join()}`),
     );
     must(
       run.requests.every((request) => request.outcome !== 'in_flight'),
-      say('a request is in flight'),
+      violation('a request is in flight'),
     );
     const closedAt = run.closedAt?.getTime() ?? 0;
     const claimed = run.requests.map((request) => request.claimedAt.getTime());
     must(
       claimed.every((at) => at <= closedAt),
-      say('a request was claimed after it'),
+      violation('a request was claimed after it'),
     );
-    must(run.context === null, say('its context is still there'));
+    must(run.context === null, violation('its context is still there'));
   }
   return found;
 

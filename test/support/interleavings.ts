@@ -1,5 +1,5 @@
-// Random programs against one room of the store: who claims, asks, acts, closes, leaves, in any order and at once.
-// Where they play is interleaving-grounds.ts'; what has to hold after each of them, interleaving-invariants.ts'.
+// Runs random programs against one room of the store: claim, ask, act, close, leave and more, in any order and concurrently.
+// interleaving-rooms.ts creates the rooms; interleaving-invariants.ts checks the result.
 
 import { randomUUID } from 'node:crypto';
 import { ApplicationFailure, asyncLocalStorage, type Context } from '@temporalio/activity';
@@ -21,12 +21,12 @@ import type { Tx } from '../../prisma/store/db/transaction';
 import { deliverWakes } from '../../prisma/store/runs/wakes';
 import { FAILURE, wakeWorkflowId, type DeclaredReply } from '../../workflows/contract';
 import type { CloseReason } from '../../workflows/policy/ending';
-import { FIRST_POST, type Ground } from './interleaving-grounds';
+import { FIRST_POST, type ProgramRoom } from './interleaving-rooms';
 import { HOLD_EXPIRY_MS, TEST_TIMEOUTS } from './run-waits';
 import { NOTHING_DECLARED } from '../../workflows/policy/steps';
 import { answered, LIMITS, NO_FACTS } from './store-runs';
 
-/** What a command may be, with how often it comes. `next` does what this run would do next, or little would ever be done. */
+/** The kinds of commands with their weights. `next` is the next step of a real run; without it, few programs make progress. */
 export const COMMAND_WEIGHTS = {
   next: 40,
   claim: 3,
@@ -53,33 +53,33 @@ export type CommandKind = keyof typeof COMMAND_WEIGHTS;
 
 export interface Command {
   readonly kind: CommandKind;
-  /** Which of the room's three wakes. */
+  /** The index of one of the room's three wakes. */
   readonly wake: number;
-  /** Which of three Temporal runs of its workflow. */
+  /** The index of one of three Temporal runs of its workflow. */
   readonly execution: number;
-  /** Over which of the pools. */
+  /** The index of the pool, modulo their number. */
   readonly pool: number;
-  /** Which step, outcome, reason, company. */
+  /** Selects the step, outcome, reason or company. */
   readonly variant: number;
   /** Runs at the same time as the command before it. */
   readonly together: boolean;
 }
 
-/** What the callers of one program were told, which Postgres has to agree with. */
+/** The results that the callers of one program received. The rows in Postgres must agree with them. */
 export class Trace {
-  /** Run ids by wake, as far as anyone was told. */
+  /** The known run ids, by wake. */
   readonly runs = new Map<number, string>();
   /** Temporal run ids that a claim was granted to, by wake. */
   readonly granted = new Map<number, Set<string>>();
-  /** `run number` of every request that somebody was told to send. */
+  /** `<run> <number>` of every request that a caller was allowed to send. */
   readonly sends: string[] = [];
-  /** How often an execution was told that a run is not its own, by run. */
+  /** The number of fenced calls, by run. */
   readonly fenced = new Map<string, number>();
-  /** Errors that nobody expects. */
+  /** Errors that are not allowed. */
   readonly unexpected: string[] = [];
   /** The newest request that was given out, by run. */
   readonly lastSent = new Map<string, number>();
-  /** Runs that were told of their reply, and the steps that each was sent to take. */
+  /** The runs whose reply is stored, with the number of steps that `next` has started. */
   readonly stepsTaken = new Map<string, number>();
 
   countFenced(runId: string): void {
@@ -105,13 +105,13 @@ const STEPS: readonly (readonly [keyof Activities, string])[] = [
   ['sendTask', 'task_send:2'],
 ];
 
-function replyOf(ground: Ground, variant: number): Partial<DeclaredReply> {
+function replyOf(programRoom: ProgramRoom, variant: number): Partial<DeclaredReply> {
   const memory = { category: 'fact', content: 'a line', tags: [], visibility: 'shared' } as const;
   const send = { goal: 'more', acceptance_criteria: [], priority: 'normal', deadline: null } as const;
   const everything = {
     reply: 'Done, @ben.',
     memory,
-    task_updates: [{ task: ground.taskId, state: 'done', result: 'done' } as const],
+    task_updates: [{ task: programRoom.taskId, state: 'done', result: 'done' } as const],
     tasks_to_send: [
       { to: 'clerk', ...send },
       { to: 'ben', ...send },
@@ -122,7 +122,7 @@ function replyOf(ground: Ground, variant: number): Partial<DeclaredReply> {
   return [everything, everything, { reply: 'Only this.' }, silent, NOTHING_DECLARED, invented][variant % 6] ?? {};
 }
 
-function outcomeOf(ground: Ground, variant: number): RequestResult {
+function outcomeOf(programRoom: ProgramRoom, variant: number): RequestResult {
   const others = [
     { ...NO_FACTS, outcome: 'retry', code: 'overloaded', httpStatus: 529 },
     { ...NO_FACTS, outcome: 'aborted' },
@@ -130,23 +130,23 @@ function outcomeOf(ground: Ground, variant: number): RequestResult {
     { ...NO_FACTS, outcome: 'refused', code: 'key_rejected', httpStatus: 401 },
     { ...NO_FACTS, outcome: 'busy', code: 'rate_limit', httpStatus: 429, namedWaitMs: 60_000 },
   ] as const;
-  return others[variant - 7] ?? answered(replyOf(ground, variant));
+  return others[variant - 7] ?? answered(replyOf(programRoom, variant));
 }
 
-/** Errors of ours that a random order may well cause: a step of no reply, or of another one. */
+/** Errors that a random order can cause: a step before the reply, or a step that the reply does not declare. */
 const OUT_OF_ORDER = /^(a step acts before a reply is stored|the stored reply declares no such step)$/;
 
-/** Carries out the commands of one program, in its order, and keeps what it was told. */
+/** Runs the commands of one program in their order, and records the results. */
 export class Player {
   readonly trace = new Trace();
   private readonly executions: readonly Execution[][];
-  private readonly ground: Ground;
+  private readonly programRoom: ProgramRoom;
   private readonly pools: readonly Database[];
 
-  constructor(ground: Ground, pools: readonly Database[]) {
-    this.ground = ground;
+  constructor(programRoom: ProgramRoom, pools: readonly Database[]) {
+    this.programRoom = programRoom;
     this.pools = pools;
-    this.executions = ground.wakes.map(({ agentId, messageId }) =>
+    this.executions = programRoom.wakes.map(({ agentId, messageId }) =>
       Array.from({ length: 3 }, () => ({
         workflowId: wakeWorkflowId(agentId, messageId),
         temporalRunId: randomUUID(),
@@ -154,14 +154,14 @@ export class Player {
     );
   }
 
-  /** Runs one command. It never fails: what nobody expects is in the trace. */
+  /** Runs one command. It never throws: an error that is not allowed is recorded in the trace. */
   async play(command: Command): Promise<void> {
     const runId = this.trace.runs.get(command.wake);
     try {
-      await this.carryOut(command, runId ?? 'run_nobody_knows');
+      await this.execute(command, runId ?? 'run_unknown');
     } catch (error) {
       if (isFenced(error, 'not_mine')) {
-        // A look acts on nothing, and counts nobody.
+        // `look` only reads, so its fenced calls are not counted.
         if (runId !== undefined && command.kind !== 'look') this.trace.countFenced(runId);
       } else if (!isFenced(error, 'closed') && !isExpected(error)) {
         this.trace.unexpected.push(`${command.kind}: ${describe(error)}`);
@@ -169,24 +169,24 @@ export class Player {
     }
   }
 
-  private async carryOut(command: Command, runId: string): Promise<void> {
-    const { ground, trace } = this;
+  private async execute(command: Command, runId: string): Promise<void> {
+    const { programRoom, trace } = this;
     const { variant } = command;
     const db = this.pools[command.pool % this.pools.length] as Database;
-    const wake = ground.wakes[command.wake] as Ground['wakes'][number];
+    const wake = programRoom.wakes[command.wake] as ProgramRoom['wakes'][number];
     const execution = this.executions[command.wake]?.[command.execution] as Execution;
-    const company = ground.companies[variant % 2] as Ground['companies'][number];
+    const company = programRoom.companies[variant % 2] as ProgramRoom['companies'][number];
     switch (command.kind) {
       case 'next': {
         const next = this.nextOf(command, runId);
-        return this.carryOut({ ...command, ...next }, runId);
+        return this.execute({ ...command, ...next }, runId);
       }
       case 'claim': {
         const outcome = await claimMessage(db, execution, wake, LIMITS);
         if (outcome.runId === null) return;
         trace.runs.set(command.wake, outcome.runId);
         if (outcome.kind === 'refused') trace.countFenced(outcome.runId);
-        else this.noteGranted(command.wake, execution.temporalRunId);
+        else this.recordGranted(command.wake, execution.temporalRunId);
         return;
       }
       case 'ask': {
@@ -198,8 +198,11 @@ export class Player {
       }
       case 'end': {
         const number = variant % 5 === 4 ? 1 : (trace.lastSent.get(runId) ?? 1);
-        const sentWith = { keyId: ground.agents.find(({ id }) => id === wake.agentId)?.keyId ?? null, keyVersion: 1 };
-        const stored = await endRequest(db, execution, runId, number, outcomeOf(ground, variant), sentWith);
+        const sentWith = {
+          keyId: programRoom.agents.find(({ id }) => id === wake.agentId)?.keyId ?? null,
+          keyVersion: 1,
+        };
+        const stored = await endRequest(db, execution, runId, number, outcomeOf(programRoom, variant), sentWith);
         if (stored !== null) trace.stepsTaken.set(runId, trace.stepsTaken.get(runId) ?? 0);
         return;
       }
@@ -234,34 +237,43 @@ export class Player {
       case 'leave':
       case 'comeBack': {
         const leftAt = command.kind === 'leave' ? new Date() : null;
-        await db.roomMember.updateMany({ where: { roomId: ground.roomId, companyId: company.id }, data: { leftAt } });
+        await db.roomMember.updateMany({
+          where: { roomId: programRoom.roomId, companyId: company.id },
+          data: { leftAt },
+        });
         return;
       }
       case 'rights': {
-        const where = { roomId: ground.roomId, agentId: wake.agentId };
+        const where = { roomId: programRoom.roomId, agentId: wake.agentId };
         const right = ['go', 'hold', 'refuse'][variant % 3] ?? 'go';
         await db.roomAgent.updateMany({ where, data: variant < 6 ? { rightMemory: right } : { rightReply: right } });
         return;
       }
       case 'closeRoom':
-        await db.room.updateMany({ where: { id: ground.roomId }, data: { closedAt: new Date() } });
+        await db.room.updateMany({ where: { id: programRoom.roomId }, data: { closedAt: new Date() } });
         return;
       case 'post':
         await this.write(db, company.person, async (tx, draft, room) => {
-          const text = variant % 3 === 0 ? '@ana once more' : 'nobody is meant';
+          const text = variant % 3 === 0 ? '@ana once more' : 'no mention';
           await stageMessage(tx, draft, room, { author: company.person, text, mentions: [], ...FIRST_POST });
         });
         return;
       case 'respond':
-        await this.write(db, ground.agents[0] as Author, async (tx, draft, room) => {
-          const response = { taskId: ground.taskId, state: 'failed', result: 'by hand', hop: 1, runId: null } as const;
-          await respondToTask(tx, draft, room, { ...response, responder: ground.agents[0] as Author });
+        await this.write(db, programRoom.agents[0] as Author, async (tx, draft, room) => {
+          const response = {
+            taskId: programRoom.taskId,
+            state: 'failed',
+            result: 'by hand',
+            hop: 1,
+            runId: null,
+          } as const;
+          await respondToTask(tx, draft, room, { ...response, responder: programRoom.agents[0] as Author });
         });
         return;
       case 'judge':
-        await this.write(db, ground.companies[0]?.person as Author, async (tx, draft, room) => {
-          const judge = ground.companies[0]?.person as Author;
-          await recordVerdict(tx, draft, room, { judge, taskId: ground.taskId, verdict: 'accepted', note: null });
+        await this.write(db, programRoom.companies[0]?.person as Author, async (tx, draft, room) => {
+          const judge = programRoom.companies[0]?.person as Author;
+          await recordVerdict(tx, draft, room, { judge, taskId: programRoom.taskId, verdict: 'accepted', note: null });
         });
         return;
     }
@@ -285,14 +297,14 @@ export class Player {
     work: (tx: Tx, draft: RoomDraft, room: Awaited<ReturnType<typeof lockRoomForWrite>>) => Promise<void>,
   ): Promise<void> {
     await db.transaction(async (tx) => {
-      const room = await lockRoomForWrite(tx, this.ground.roomId, author.companyId);
-      const draft = new RoomDraft(this.ground.roomId);
+      const room = await lockRoomForWrite(tx, this.programRoom.roomId, author.companyId);
+      const draft = new RoomDraft(this.programRoom.roomId);
       await work(tx, draft, room);
       await draft.append(tx);
     });
   }
 
-  private noteGranted(wake: number, temporalRunId: string): void {
+  private recordGranted(wake: number, temporalRunId: string): void {
     const granted = this.trace.granted.get(wake) ?? new Set<string>();
     this.trace.granted.set(wake, granted.add(temporalRunId));
   }
@@ -321,7 +333,7 @@ export class Player {
 }
 
 function never(): never {
-  throw new Error('no model is asked here');
+  throw new Error('these programs call no model');
 }
 
 function isFenced(error: unknown, why: string): boolean {
@@ -329,7 +341,7 @@ function isFenced(error: unknown, why: string): boolean {
   return error instanceof ApplicationFailure && error.type === FAILURE.fenced && error.message.endsWith(why);
 }
 
-// A bug was judged where it was logged, by what it says.
+// logFailure has already checked the message of an ApplicationFailure of type bug.
 function isExpected(error: unknown): boolean {
   if (error instanceof ApplicationFailure) return error.type === FAILURE.bug;
   return error instanceof NotFound || error instanceof Conflict || error instanceof NotAllowed;

@@ -1,4 +1,4 @@
-// A room of any size, written straight into its tables: what reads of it must not depend on how large it is.
+// Fills a room of any size by direct inserts, for tests that the cost of reads does not depend on the size of a room.
 
 import type pg from 'pg';
 
@@ -8,17 +8,17 @@ export interface RoomSize {
   readonly passages: number;
 }
 
-/** As text has it: a few words in every line, many in some, and one in a single line. `i` is the line's number. */
+/** SQL for a text: some words are in every line, some in few lines, and one word is in a single line. `i` is the line number. */
 const TEXT = `'the plan for part ' || i || ' of the ' || (ARRAY['tower','blade','crane','gearbox','foundation'])[1 + i % 5]
   || ' needs inspection' || CASE WHEN i % 30 = 0 THEN ' urgently' ELSE '' END
   || CASE WHEN i % 300 = 0 THEN ' before winter' ELSE '' END || ' item' || i::bigint * 7919 % 100003`;
 
-/** What a row that `fillRoom` writes is called: by its kind, its room and the line's number. */
+/** SQL for the id of a row that `fillRoom` writes: prefix, room and line number. */
 function rowId(prefix: string, roomId: string): string {
   return `'${prefix}_' || right('${roomId}', 8) || lpad(i::text, 18, '0')`;
 }
 
-/** Gives an agent a past in a room that was filled: of its messages, the first `count` woke it, and it replied. */
+/** Adds past runs of an agent to a filled room: each of the first `count` messages woke the agent, and it replied. */
 export async function fillRuns(
   client: Pick<pg.Client, 'query'>,
   room: { readonly id: string; readonly companyId: string; readonly agentId: string },
@@ -49,7 +49,7 @@ export async function fillRuns(
     await client.query(`VACUUM ANALYZE ${table}`);
 }
 
-/** Fills an empty room. Its events, messages, memory entries and one file's passages are `size` many. */
+/** Fills an empty room with events, messages, memory entries and the passages of one file, in the numbers of `size`. */
 export async function fillRoom(
   client: Pick<pg.Client, 'query'>,
   room: { readonly id: string; readonly companyId: string },

@@ -1,5 +1,5 @@
-// The ledger against the room: what it says was done is there, what is there it says, and nothing is held any more.
-// Without jest, so that a program can ask too: what does not hold throws an AssertionError that says what.
+// Compares the ledger with the room: every recorded effect exists, every effect is recorded, and no lock is held any more.
+// Does not use jest, so that programs can call it too: a difference throws an AssertionError that names it.
 
 import assert from 'node:assert/strict';
 import type { Database } from '../../prisma/store/db/database';
@@ -9,7 +9,7 @@ import { until } from './run-waits';
 
 function same(what: string, actual: unknown, expected: unknown): void {
   try {
-    // Loosely about prototypes: rows come from more than one realm under a test runner.
+    // Not deepStrictEqual, which compares prototypes: under jest, rows come from more than one realm.
     assert.deepEqual(actual, expected);
   } catch (error) {
     if (error instanceof Error) error.message = `${what}: ${error.message}`;
@@ -17,7 +17,7 @@ function same(what: string, actual: unknown, expected: unknown): void {
   }
 }
 
-/** What a run wrote into its room, by the key of the step it belongs to, each with the id that the ledger should hold. */
+/** The effects of a run in its room, each with the kind of its step and the id that the ledger should have. */
 async function effectsOf(db: Database, runId: string): Promise<{ kind: string; effectId: string }[]> {
   const messages = await db.message.findMany({ where: { runId }, orderBy: { seq: 'asc' } });
   const tasks = await db.task.findMany({ where: { runId } });
@@ -40,8 +40,8 @@ async function effectsOf(db: Database, runId: string): Promise<{ kind: string; e
 }
 
 /**
- * Fails unless the ledger of this closed run says exactly what is in its room: every step done has its effect and every
- * effect its step, every declared step has a state, and the room says once how the run ended.
+ * Fails unless the ledger of this closed run equals its room: every done step has its effect, every effect has its step,
+ * every declared step has a state, and the room has one event with the ending of the run.
  */
 export async function expectLedgerEqualsRoom(db: Database, runId: string): Promise<void> {
   const run = await db.run.findUniqueOrThrow({
@@ -50,14 +50,14 @@ export async function expectLedgerEqualsRoom(db: Database, runId: string): Promi
   });
   same('the state of the run', run.state, 'closed');
   same('the context of a closed run', run.context, null);
-  same('whose claim it is', [run.claim.agentId, run.claim.messageId], [run.agentId, run.messageId]);
-  same('who claimed', run.claim.temporalRunId, run.temporalRunId);
+  same('the agent and message of the claim', [run.claim.agentId, run.claim.messageId], [run.agentId, run.messageId]);
+  same('the execution of the claim', run.claim.temporalRunId, run.temporalRunId);
   const wake = await db.wake.findUniqueOrThrow({ where: { id: run.wakeId } });
   same('its wake', [wake.state, wake.agentId, wake.messageId], ['claimed', run.agentId, run.messageId]);
 
   const declared = run.reply === null ? [] : planSteps(declaredKinds(run.reply as unknown as DeclaredReply));
   same(
-    'steps, of those declared',
+    'the steps and the declared steps',
     run.steps.map((step) => step.stepKey),
     declared.map((step) => step.key),
   );
@@ -66,13 +66,13 @@ export async function expectLedgerEqualsRoom(db: Database, runId: string): Promi
     `${a.kind} ${a.effectId}`.localeCompare(`${b.kind} ${b.effectId}`);
   const recorded = done.map((step) => ({ kind: step.kind, effectId: step.effectId as string }));
   const effects = await effectsOf(db, runId);
-  same('what is in the room, of what the ledger says', effects.sort(byKindAndId), recorded.sort(byKindAndId));
+  same('the effects in the room and in the ledger', effects.sort(byKindAndId), recorded.sort(byKindAndId));
   same(
     'effects of steps not done',
     run.steps.filter((step) => step.state !== 'done' && step.effectId !== null),
     [],
   );
-  // One effect, one event about it.
+  // Each effect has one event.
   const ids = effects.map((effect) => effect.effectId);
   const types = { reply: 'message', memory: 'memory', task_update: 'task_response', task_send: 'task' };
   const events = await db.roomEvent.findMany({ where: { subjectId: { in: ids }, authorId: run.agentId } });
@@ -121,10 +121,10 @@ export async function expectGaplessRoom(db: Database, roomId: string): Promise<v
   );
 }
 
-/** Waits until no session of this database but ours is inside a transaction or holds a lock. */
+/** Waits until no other session of this database is in a transaction or holds a lock. */
 export async function waitForNothingHeld(db: Database, timeoutMs?: number): Promise<void> {
   await until(
-    'every transaction and lock to be gone',
+    'every transaction and lock to end',
     async () => {
       const [held] = await db.$queryRaw<{ transactions: number; locks: number }[]>`
         SELECT (SELECT count(*)::int FROM pg_stat_activity

@@ -1,4 +1,4 @@
-// A compiled program of ours as a process of its own, with everything that it writes kept.
+// Starts a compiled program of the project as a process and keeps its whole output.
 
 import { fork, type ChildProcess } from 'node:child_process';
 import { existsSync } from 'node:fs';
@@ -6,25 +6,25 @@ import { join } from 'node:path';
 import { COMPILED } from './compiled';
 
 export interface LoggedProcess {
-  /** What it said when it was ready; rejects when it ended first. */
+  /** Resolves with the message that the process sends when it is ready; rejects if the process ends first. */
   readonly ready: Promise<{ readonly port: number }>;
   /** Its exit code, or the signal that ended it. */
   readonly ended: Promise<number | string>;
-  /** Everything written so far, to both outputs. */
+  /** The output so far, of stdout and stderr. */
   written(): string;
   stop(signal?: 'SIGTERM' | 'SIGKILL'): Promise<number | string>;
 }
 
 const started = new Set<ChildProcess>();
 
-/** Starts a program of `dist/` with exactly this environment. */
+/** Starts a program of `build/` with exactly this environment. */
 export function startLogged(
   program: string,
   env: Readonly<Record<string, string>>,
   args: readonly string[] = [],
 ): LoggedProcess {
   const main = join(COMPILED, program);
-  if (!existsSync(main)) throw new Error(`${main} is missing: run npm run build`);
+  if (!existsSync(main)) throw new Error(`${main} is missing: run npm run build:all`);
   const child = fork(main, args, { env: { ...env }, execArgv: [], stdio: ['ignore', 'pipe', 'pipe', 'ipc'] });
   started.add(child);
   let written = '';
@@ -57,7 +57,7 @@ export function startLogged(
   };
 }
 
-/** Ends every process that was started here and is still there. */
+/** Ends every process that `startLogged` started and that still runs. */
 export async function endLogged(): Promise<void> {
   await Promise.all(
     [...started].map(

@@ -2,15 +2,15 @@
 
 import type { LoopName, PassReport } from '../../worker/loop';
 
-/** A pass that takes longer than this does not come: the longest interval that tests set is far below it. */
+/** Far above the longest loop interval that tests set. */
 const PASS_WITHIN_MS = 20_000;
 
 export interface LoopPasses {
   /** Goes into the service as `onPass`. */
   readonly onPass: (loop: LoopName, pass: PassReport) => void;
   /**
-   * Resolves with the first pass of the loop that begins after this call and that `accepts` accepts.
-   * @throws Error when there is none within 20 s
+   * Resolves with the first pass of the loop that begins after this call and for which `accepts` returns true.
+   * @throws Error if there is none within 20 s
    */
   waitForPass(loop: LoopName, accepts?: (pass: PassReport) => boolean): Promise<PassReport>;
 }
@@ -21,7 +21,7 @@ export function createLoopPasses(): LoopPasses {
     onPass: (loop, pass) => waiting.forEach((take) => take(loop, pass)),
     waitForPass: (wanted, accepts = () => true) =>
       new Promise((resolve, reject) => {
-        // A pass that began earlier may have missed what the test did just now.
+        // A pass that began earlier may have missed the latest action of the test.
         const since = Date.now();
         const end = (): void => {
           clearTimeout(timer);

@@ -1,4 +1,4 @@
-// The official MCP client over HTTP and stdio, connected to a test's API.
+// Connects the official MCP client to the API of a test, over HTTP or stdio.
 
 import { join } from 'node:path';
 import { Client } from '@modelcontextprotocol/sdk/client/index.js';

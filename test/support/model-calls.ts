@@ -1,4 +1,4 @@
-// One model call against a scripted provider, with what holds for every such call asserted beside it.
+// Runs single model calls against a scripted provider, and asserts the rules that are the same for every call.
 
 import {
   requestReply,
@@ -13,10 +13,10 @@ import { startScriptedModel, type ScriptedAnswer, type ScriptedModel } from './s
 import type { WireFormat } from './wire-formats';
 
 export const KEY = 'sk-canarykey-0123456789';
-/** Stands in texts of the provider that are not the reply, and must never come back. */
+/** A text in answers of the provider outside of the reply. The result of a call must never contain it. */
 export const CANARY = 'canarybody';
 
-/** Models that take a JSON schema in their format's own way. */
+/** A model for each format that accepts a JSON schema in the way of the format. */
 export const MODELS: Readonly<Record<WireFormat, string>> = {
   openai_compatible: 'some-model',
   openai: 'gpt-5',
@@ -27,17 +27,17 @@ type Changes = Partial<ModelEndpoint & RequestOptions & { apiKey: string; prompt
 
 export interface ModelCalls {
   readonly model: ScriptedModel;
-  /** A request that is written and not sent, to a usual endpoint but for these changes. */
+  /** Writes a request to the default endpoint with these changes, and does not send it. */
   write(changes?: Changes): WrittenRequest;
-  /** One call, of a usual endpoint and prompt but for these changes. */
+  /** Makes one call with the default endpoint and prompt, and these changes. */
   call(changes?: Changes): Promise<ModelAnswer>;
-  /** What one call came to, given this answer: exactly one request left, and no canary came back. */
+  /** The result of one call with this answer. Fails unless exactly one request was sent and the result has no canary. */
   callGiven(scripted: ScriptedAnswer, changes?: Changes): Promise<ModelAnswer>;
 }
 
 /**
- * Starts the provider for a test file, or a `describe`, whose calls are of this format; fails each test in which anything
- * was printed to the console.
+ * Starts the provider for a test file or a `describe` with calls of this format. Fails each test that prints to the
+ * console.
  */
 export function useModelCalls(protocol: WireFormat): ModelCalls {
   let started: ScriptedModel | null = null;
@@ -64,8 +64,8 @@ export function useModelCalls(protocol: WireFormat): ModelCalls {
       return started;
     },
     write({ prompt = { system: 'You are scribe.', user: 'Someone wrote: hi' }, ...changes } = {}) {
-      const usual = { protocol, baseUrl: calls.model.url, model: MODELS[protocol], ownerSupplied: false };
-      return writeRequest({ ...usual, ...changes }, prompt);
+      const endpoint = { protocol, baseUrl: calls.model.url, model: MODELS[protocol], ownerSupplied: false };
+      return writeRequest({ ...endpoint, ...changes }, prompt);
     },
     call({
       signal = new AbortController().signal,
@@ -78,11 +78,11 @@ export function useModelCalls(protocol: WireFormat): ModelCalls {
     },
     async callGiven(scripted, changes) {
       calls.model.script(scripted);
-      const came = await calls.call(changes);
+      const result = await calls.call(changes);
       expect(calls.model.requests).toHaveLength(1);
       expect(calls.model.connections).toBe(1);
-      expect(JSON.stringify(came)).not.toContain('canary');
-      return came;
+      expect(JSON.stringify(result)).not.toContain('canary');
+      return result;
     },
   };
   return calls;

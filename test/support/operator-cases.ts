@@ -1,17 +1,17 @@
-// A room of its own for each case of an operator's, woken by a task whose reply acts in every way there is; and what came
-// of it, counted in the room and not in the ledger.
+// Opens a room for each operator case, with a task whose reply declares a step of every kind. Counts the effects in the
+// room, not in the ledger.
 
 import type { Run } from '../../prisma/generated/client';
 import type { Database } from '../../prisma/store/db/database';
 import { wakeWorkflowId, type OnCrash } from '../../workflows/contract';
 import { expectGaplessRoom, expectLedgerEqualsRoom } from './ledger';
-import type { Target } from './operator-hands';
+import type { Target } from './operator-actions';
 import { declareEveryKind, openRoom, type TestRoom } from './rooms';
 import { closedRun, until } from './runs';
 import { answer, type CapturedRequest, type ScriptedAnswer, type ScriptedModel } from './scripted-model-server';
 import type { World } from './world';
 
-/** Keys of the steps of a case, in the order in which they act, and the activities that do them. */
+/** The step keys of a case in their order, and the activities that execute them. */
 export const STEPS = ['reply', 'memory', 'task_update:1', 'task_send:1'] as const;
 export const ACTING = ['postReply', 'writeMemory', 'updateTask', 'sendTask'] as const;
 
@@ -29,36 +29,36 @@ export const NOTHING: Effects = { replies: 0, memory: 0, responses: 0, sends: 0 
 export interface OperatorCase {
   readonly room: TestRoom;
   readonly messageId: string;
-  /** Whichever execution has its workflow id now. */
+  /** The execution that has the workflow id of the case now. */
   readonly target: Target;
-  /** Requests that reached the provider for this case. */
+  /** The requests of this case that reached the provider. */
   requests(): CapturedRequest[];
-  /** The run, once it is claimed. */
+  /** Resolves with the run when it is claimed. */
   claimed(): Promise<Run>;
   closed(): ReturnType<typeof closedRun>;
   effects(): Promise<Effects>;
-  /** Fails unless the closed run's ledger says what is in its room, and every wake of the room has its end. */
-  expectTrue(): Promise<void>;
-  /** Another task in the same room. */
+  /** Fails unless the ledger of the closed run equals its room, and every wake of the room has ended. */
+  expectConsistent(): Promise<void>;
+  /** Opens another case with a task in the same room. */
   another(options?: Pick<CaseOptions, 'answers'>): Promise<OperatorCase>;
 }
 
 export interface CaseOptions {
   readonly onCrash?: OnCrash;
-  /** Instead of a reply that acts in every way: one answer for each request. */
+  /** One answer for each request, instead of a reply with a step of every kind. */
   readonly answers?: readonly ScriptedAnswer[];
 }
 
 export type OpenCase = (options?: CaseOptions) => Promise<OperatorCase>;
 
-/** Opens cases in this world. The model knows which case asks by the newest goal that it is shown. */
+/** Opens cases in this world. The model finds the case of a request by the newest goal in the request. */
 export function caseOpener(world: World, model: ScriptedModel): OpenCase {
   const { db } = world;
   const cases: { goal: string; answers: ScriptedAnswer[]; byDefault: ScriptedAnswer; asked: CapturedRequest[] }[] = [];
   model.respond((request) => {
     const shown = request.textOf('user');
     const found = cases.findLast(({ goal }) => shown.includes(goal));
-    if (!found) throw new Error('a request of no case');
+    if (!found) throw new Error('the request belongs to no case');
     found.asked.push(request);
     return found.answers.shift() ?? found.byDefault;
   });
@@ -77,7 +77,7 @@ export function caseOpener(world: World, model: ScriptedModel): OpenCase {
       claimed: () => until('the run to be claimed', () => db.run.findFirst({ where: { messageId } })),
       closed,
       effects: async () => countEffects(db, (await db.run.findFirstOrThrow({ where: { messageId } })).id),
-      expectTrue: async () => {
+      expectConsistent: async () => {
         const run = await closed();
         await expectLedgerEqualsRoom(db, run.id);
         await expectEverythingEnded(db, room.id);
@@ -92,7 +92,7 @@ export function caseOpener(world: World, model: ScriptedModel): OpenCase {
   };
 }
 
-/** What there is of this run in its room. */
+/** The number of effects of this run in its room. */
 export async function countEffects(db: Database, runId: string): Promise<Effects> {
   const count = (kind: string) => db.message.count({ where: { runId, kind } });
   const sends = await db.task.count({ where: { runId } });
@@ -105,7 +105,7 @@ export async function countEffects(db: Database, runId: string): Promise<Effects
   };
 }
 
-/** Fails unless every wake of the room is claimed or suppressed, every run closed, and its events numbered without gaps. */
+/** Fails unless every wake of the room is claimed or suppressed, every run is closed, and the events have no gap. */
 export async function expectEverythingEnded(db: Database, roomId: string): Promise<void> {
   expect(await db.wake.count({ where: { roomId, state: { notIn: ['claimed', 'suppressed'] } } })).toBe(0);
   expect(await db.run.count({ where: { roomId, state: { not: 'closed' } } })).toBe(0);

@@ -1,4 +1,4 @@
-// A Temporal server or a PostgreSQL of a test's own, whose data can be kept while it is stopped, put back, and lost.
+// Starts a Temporal server or a PostgreSQL for one test. While it is stopped, its data can be saved, restored and deleted.
 
 import { execFile } from 'node:child_process';
 import { chmod, mkdtemp, readdir, rm } from 'node:fs/promises';
@@ -19,13 +19,13 @@ export interface OwnServer {
   readonly address: string;
   stop(): Promise<void>;
   start(): Promise<void>;
-  /** Copies what is stored. The server must be stopped. */
-  keep(): Promise<void>;
-  /** Makes what is stored what it was at `keep`. The server must be stopped. */
-  putBack(): Promise<void>;
-  /** Removes what is stored. The server must be stopped. */
-  lose(): Promise<void>;
-  /** Stops it and removes everything. */
+  /** Saves a copy of the stored data. The server must be stopped. */
+  save(): Promise<void>;
+  /** Restores the copy of `save`. The server must be stopped. */
+  restore(): Promise<void>;
+  /** Deletes the stored data. The server must be stopped. */
+  deleteData(): Promise<void>;
+  /** Stops the server and removes its folder. */
   dispose(): Promise<void>;
 }
 
@@ -51,18 +51,18 @@ export async function startOwnPostgres(): Promise<OwnServer> {
   });
 }
 
-/** `stored` is how the names of what a server stores begin, in its folder. */
+/** `stored` is the prefix of the names of the server's data in its folder. */
 async function startOwn(stored: string, startIn: (dir: string) => Promise<Running>): Promise<OwnServer> {
   const folder = await mkdtemp(join(tmpdir(), 'operator-'));
-  // PostgreSQL's own user passes through here.
+  // The user of PostgreSQL must be able to enter the folder.
   await chmod(folder, 0o711);
   const dir = join(folder, 'server');
-  const kept = join(folder, 'kept');
+  const saved = join(folder, 'saved');
   let running = await startIn(dir);
   const { address } = running;
   const namesIn = async (from: string): Promise<string[]> =>
     (await readdir(from)).filter((name) => name.startsWith(stored));
-  const lose = async (): Promise<void> => {
+  const deleteData = async (): Promise<void> => {
     for (const name of await namesIn(dir)) await rm(join(dir, name), { recursive: true });
   };
   const copy = async (from: string, to: string): Promise<void> => {
@@ -75,17 +75,17 @@ async function startOwn(stored: string, startIn: (dir: string) => Promise<Runnin
     stop: () => running.stop(),
     start: async () => {
       running = await startIn(dir);
-      if (running.address !== address) throw new Error(`the server came back as ${running.address}`);
+      if (running.address !== address) throw new Error(`the server has the new address ${running.address}`);
     },
-    keep: async () => {
-      await run('mkdir', ['-p', kept]);
-      await copy(dir, kept);
+    save: async () => {
+      await run('mkdir', ['-p', saved]);
+      await copy(dir, saved);
     },
-    putBack: async () => {
-      await lose();
-      await copy(kept, dir);
+    restore: async () => {
+      await deleteData();
+      await copy(saved, dir);
     },
-    lose,
+    deleteData,
     dispose: async () => {
       await running.stop();
       await rm(folder, { recursive: true, force: true });

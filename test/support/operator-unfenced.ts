@@ -1,5 +1,5 @@
-// The acting activities as they would be without the fence: no step row, no run lock, each effect written straight into
-// the room. For tests that have to see something done twice.
+// The acting activities without the fence: no step row and no run lock; each effect is written directly into the room. For
+// tests that need a duplicate effect.
 
 import type { Activities, ActivityDeps } from '../../activities';
 import { RoomDraft, type Author } from '../../prisma/store/rooms/room-draft';
@@ -16,12 +16,12 @@ interface Acting {
   readonly room: RoomForWrite;
   readonly author: Author;
   readonly reply: DeclaredReply;
-  /** What every effect of the run carries. */
+  /** The fields that are equal in every effect of the run. */
   readonly marks: { readonly hop: number; readonly runId: string };
   readonly messageId: string;
 }
 
-/** The same activities, of which those that act do so without the fence. */
+/** The same activities, but the acting ones have no fence. */
 export function withoutFence(fenced: Activities, { db }: ActivityDeps): Activities {
   const acting =
     (stage: (acting: Acting) => Promise<unknown>) =>

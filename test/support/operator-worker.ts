@@ -1,5 +1,5 @@
-// A worker in this process whose activities a test can hold still, fail or replace, on whichever Temporal server the test
-// names, and the two loops of a worker process as single passes.
+// Starts a worker in this process, on the Temporal server of the test's choice. A test can hold, fail or replace its
+// activities, and run single passes of the dispatcher and the reconciler.
 
 import { CONTEXT_TOKENS } from '../../activities/context/render';
 import { randomBytes } from 'node:crypto';
@@ -18,34 +18,34 @@ import { ofRuns, reconcileOnce, type ReconcilePass } from '../../worker/reconcil
 import { HOLD_EXPIRY_MS, quietRuntime, temporalAddress, TEST_TIMEOUTS, until } from './runs';
 
 export type ActivityName = keyof Activities;
-export type Place = 'before' | 'after';
+export type HoldPosition = 'before' | 'after';
 
-/** One attempt of an activity that stands still: before its work, or after its COMMIT with nobody told. */
-export interface Stand {
-  /** Resolves when an attempt stands here. */
+/** A held attempt of an activity: before its work, or after its COMMIT and before Temporal has the result. */
+export interface HeldAttempt {
+  /** Resolves when an attempt is held here. */
   readonly reached: Promise<void>;
-  /** Resolves when that attempt is over, however it ended. */
+  /** Resolves when that attempt has ended in any way. */
   readonly over: Promise<void>;
-  /** Lets the attempt go on. */
-  goOn(): void;
-  /** Fails the attempt, as a lost answer does: it may be tried again. */
+  /** Releases the attempt. */
+  resume(): void;
+  /** Fails the attempt as if its answer were lost. Temporal may retry it. */
   fail(): void;
 }
 
 export interface OperatorWorker {
   readonly client: Client;
   readonly taskQueue: string;
-  /** Attempts begun of an activity in the runs of this agent. */
+  /** The number of started attempts of an activity in the runs of this agent. */
   attempts(agentId: string, activity: ActivityName): number;
-  /** The next attempt of this activity for this agent stands still. */
-  stand(agentId: string, activity: ActivityName, place: Place): Stand;
-  /** One pass of the dispatcher. */
+  /** Holds the next attempt of this activity for this agent. */
+  holdAttempt(agentId: string, activity: ActivityName, position: HoldPosition): HeldAttempt;
+  /** Runs one pass of the dispatcher. */
   dispatch(): Promise<DispatchPass>;
-  /** Everything is due: one pass of the reconciler that waits for nothing. */
+  /** Makes every wake and run due, and runs one pass of the reconciler without its waiting times. */
   reconcile(): Promise<ReconcilePass>;
-  /** Resolves when no execution of this queue is listed as open: each ends, and is listed as ended, a moment after its run. */
-  nothingOpen(): Promise<void>;
-  /** Fails what stands, and stops. */
+  /** Resolves when no execution of this queue is listed as running. An execution ends shortly after its run. */
+  untilNoneOpen(): Promise<void>;
+  /** Fails every held attempt and stops the worker. */
   stop(): Promise<void>;
 }
 
@@ -56,7 +56,7 @@ export interface OperatorWorkerOptions {
   readonly replace?: (activities: Activities, deps: ActivityDeps) => Activities;
 }
 
-/** Nothing is waited for: what is due is due at once. */
+/** The reconciler has no waiting times. */
 const TIMES = {
   recheckSeconds: 0,
   unclaimedLimitSeconds: 3_600,
@@ -65,7 +65,7 @@ const TIMES = {
   orphanGraceSeconds: 0,
 };
 
-/** Nothing is given up while an operator is at work, on however busy a machine. */
+/** Long enough that nothing times out during the actions of an operator on a busy machine. */
 const TIMEOUTS = { ...TEST_TIMEOUTS, limitMs: 120_000, stepMs: 60_000, modelMs: 60_000, heartbeatMs: 5_000 };
 
 export async function startOperatorWorker(
@@ -89,16 +89,16 @@ export async function startOperatorWorker(
     contextTokens: CONTEXT_TOKENS,
     logFailure: ({ activity, error }) => console.error(activity, error),
   };
-  const stands = createStands();
+  const holds = createHolds();
   const fenced = createActivities(deps);
   const worker = await Worker.create({
     connection: native,
     namespace: 'default',
     taskQueue,
     workflowBundle: await loadWorkflowBundle(),
-    activities: stands.watch(options.replace?.(fenced, deps) ?? fenced),
+    activities: holds.watch(options.replace?.(fenced, deps) ?? fenced),
     stickyQueueScheduleToStartTimeout: '1s',
-    // As a deployment's. The SDK would hold beats back until there is little time left for one that is late.
+    // The value of a deployment. The default of the SDK delays heartbeats so long that a late one can miss the time-out.
     maxHeartbeatThrottleInterval: heartbeatEveryMs(TIMEOUTS.heartbeatMs),
     shutdownGraceTime: '100ms',
   });
@@ -106,8 +106,8 @@ export async function startOperatorWorker(
   return {
     client,
     taskQueue,
-    attempts: stands.attempts,
-    stand: stands.stand,
+    attempts: holds.attempts,
+    holdAttempt: holds.holdAttempt,
     dispatch: () => dispatchOnce({ db, client, taskQueue, onStartFailed: (_, error) => console.error(error) }),
     reconcile: async () => {
       await db.$executeRaw`UPDATE wakes SET due_at = clock_timestamp() - interval '1 second' WHERE state = 'delivered'`;
@@ -121,12 +121,12 @@ export async function startOperatorWorker(
         onAction: () => undefined,
       });
     },
-    nothingOpen: async () => {
+    untilNoneOpen: async () => {
       const query = `${ofRuns({ taskQueue })} AND ExecutionStatus = 'Running'`;
       await until('no execution to be open', async () => (await client.workflow.count(query)).count === 0);
     },
     stop: async () => {
-      stands.failAll();
+      holds.failAll();
       worker.shutdown();
       await running;
       await native.close();
@@ -135,7 +135,7 @@ export async function startOperatorWorker(
   };
 }
 
-/** An attempt that stands still is alive: without its beats another would be begun after `heartbeatMs`. */
+/** Sends heartbeats while an attempt is held. Without them, Temporal would start another attempt after `heartbeatMs`. */
 async function beatUntil<T>(released: Promise<T>): Promise<T> {
   const context = Context.current();
   const beats = setInterval(() => context.heartbeat(), TIMEOUTS.heartbeatMs / 5);
@@ -149,22 +149,27 @@ async function beatUntil<T>(released: Promise<T>): Promise<T> {
 interface Armed {
   readonly agentId: string;
   readonly activity: ActivityName;
-  readonly place: Place;
+  readonly position: HoldPosition;
   sprung: boolean;
   arrive(): void;
   end(): void;
   readonly released: Promise<boolean>;
-  release(goesOn: boolean): void;
+  release(resumes: boolean): void;
 }
 
-function createStands() {
+function createHolds() {
   const armed: Armed[] = [];
   const begun = new Map<string, number>();
   let stopping = false;
 
-  const pass = async (agentId: string, activity: string, place: Place, here: (each: Armed) => void): Promise<void> => {
+  const pass = async (
+    agentId: string,
+    activity: string,
+    position: HoldPosition,
+    here: (each: Armed) => void,
+  ): Promise<void> => {
     const found = armed.find(
-      (each) => !each.sprung && each.agentId === agentId && each.activity === activity && each.place === place,
+      (each) => !each.sprung && each.agentId === agentId && each.activity === activity && each.position === position,
     );
     if (!found) return;
     here(found);
@@ -177,10 +182,10 @@ function createStands() {
 
   return {
     attempts: (agentId: string, activity: ActivityName): number => begun.get(`${agentId} ${activity}`) ?? 0,
-    stand: (agentId: string, activity: ActivityName, place: Place): Stand => {
+    holdAttempt: (agentId: string, activity: ActivityName, position: HoldPosition): HeldAttempt => {
       let arrive = (): void => {};
       let end = (): void => {};
-      let release = (_goesOn: boolean): void => {};
+      let release = (_resumes: boolean): void => {};
       const over = new Promise<void>((resolve) => {
         end = resolve;
       });
@@ -190,8 +195,8 @@ function createStands() {
       const released = new Promise<boolean>((resolve) => {
         release = resolve;
       });
-      armed.push({ agentId, activity, place, sprung: false, arrive, end, released, release });
-      return { reached, over, goOn: () => release(true), fail: () => release(false) };
+      armed.push({ agentId, activity, position, sprung: false, arrive, end, released, release });
+      return { reached, over, resume: () => release(true), fail: () => release(false) };
     },
     failAll: (): void => {
       stopping = true;
@@ -204,16 +209,16 @@ function createStands() {
           const agentId = Context.current().info.workflowExecution?.workflowId.split('/')[1] ?? '';
           const key = `${agentId} ${name}`;
           begun.set(key, (begun.get(key) ?? 0) + 1);
-          // A worker that stops takes nothing more on.
+          // A worker that stops starts no more attempts.
           if (stopping) throw ApplicationFailure.create({ type: FAILURE.transient, message: 'the worker stops' });
-          const stood: Armed[] = [];
+          const held: Armed[] = [];
           try {
-            await pass(agentId, name, 'before', (each) => stood.push(each));
+            await pass(agentId, name, 'before', (each) => held.push(each));
             const result: unknown = await work(input);
-            await pass(agentId, name, 'after', (each) => stood.push(each));
+            await pass(agentId, name, 'after', (each) => held.push(each));
             return result;
           } finally {
-            for (const each of stood) each.end();
+            for (const each of held) each.end();
           }
         },
       ]);

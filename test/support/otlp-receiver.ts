@@ -1,4 +1,4 @@
-// Where spans are sent to: a small OTLP/HTTP receiver on loopback that keeps what came, as text and as spans.
+// A small OTLP/HTTP receiver on loopback that keeps the received spans, as text and as objects.
 
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -14,7 +14,7 @@ export interface ReceivedSpan {
 export interface OtlpReceiver {
   readonly url: string;
   readonly spans: readonly ReceivedSpan[];
-  /** Everything that was received, as it came. */
+  /** All received bodies, unchanged. */
   text(): string;
   stop(): Promise<void>;
 }

@@ -1,9 +1,9 @@
-// A world with a worker, a door and runs that park, for tests on a real Temporal.
+// A world with a worker, an API and runs that park, for tests with a real Temporal.
 
 import { wakeWorkflowId, type DeclaredReply, type Rights } from '../../workflows/contract';
 import { RECONCILER_TIMES, type ReconcilerDeps } from '../../worker/reconciler';
 import { openWorldApi, type WorldApi } from './world-api';
-import { decide, SAYS_ALL, setRights } from './holds';
+import { decide, FULL_REPLY, setRights } from './held-actions';
 import { startTestWorker, until, type TestWorker } from './runs';
 import { answer, startScriptedModel, type ScriptedModel } from './scripted-model-server';
 import { createWorld, type World } from './world';
@@ -13,44 +13,44 @@ export interface Parked {
   readonly messageId: string;
 }
 
-export interface ParkedGround {
+export interface ParkedWorld {
   readonly model: ScriptedModel;
   readonly world: World;
-  readonly door: WorldApi;
-  /** The worker that carries runs out. Replaced by `aloneWith`. */
+  readonly api: WorldApi;
+  /** The worker of the runs. `withoutWorker` replaces it. */
   worker: TestWorker;
-  /** A run of the scribe that has done what it may by itself, and waits. */
+  /** A parked run of the scribe: it has executed its allowed steps and waits for approvals. */
   parkedRun(rights: Partial<Rights>, reply?: Partial<DeclaredReply>): Promise<Parked>;
   untilParked(messageId: string): Promise<Parked>;
   workflowOf(messageId: string, runId?: string): ReturnType<TestWorker['client']['workflow']['getHandle']>;
-  /** Resolves when an execution says of itself that it is parked. */
-  untilSaysParked(messageId: string, runId?: string): Promise<unknown>;
+  /** Resolves when the search attribute of an execution is `parked`. */
+  untilReportedParked(messageId: string, runId?: string): Promise<unknown>;
   approve(run: Parked, step: string): ReturnType<typeof decide>;
   decline(run: Parked, step: string): ReturnType<typeof decide>;
-  /** A reconciler that waits for nothing. */
+  /** The dependencies of a reconciler without waiting times. */
   reconciler(): ReconcilerDeps;
-  /** Runs `work` with no worker but those that it starts itself, on a queue of its own. */
-  aloneWith(work: (queue: string) => Promise<void>): Promise<void>;
+  /** Stops the worker and runs `work`, which may start workers on the given new queue. Then starts a new worker. */
+  withoutWorker(work: (queue: string) => Promise<void>): Promise<void>;
   close(): Promise<void>;
 }
 
-/** Opens a ground. What its scribe sends wakes nobody, so that the model's script is the scribe's alone. */
-export async function openParkedGround(): Promise<ParkedGround> {
+/** Opens the world. Tasks of the scribe wake no agent, so that only the scribe uses the script of the model. */
+export async function openParkedWorld(): Promise<ParkedWorld> {
   const model = await startScriptedModel();
   const world = await createWorld({ modelUrl: model.url });
-  const door = await openWorldApi(world);
+  const api = await openWorldApi(world);
   await world.db.agent.update({ where: { id: world.scout.id }, data: { alwaysOn: false } });
   let queues = 0;
-  const ground: ParkedGround = {
+  const parkedWorld: ParkedWorld = {
     model,
     world,
-    door,
+    api,
     worker: await startTestWorker(world),
-    async parkedRun(rights, reply = SAYS_ALL) {
+    async parkedRun(rights, reply = FULL_REPLY) {
       await setRights(world, rights);
       model.script(answer.reply(reply));
       const { messageId } = await world.post('@scribe please');
-      return ground.untilParked(messageId);
+      return parkedWorld.untilParked(messageId);
     },
     async untilParked(messageId) {
       const { id } = await until('the run to park', () =>
@@ -59,37 +59,37 @@ export async function openParkedGround(): Promise<ParkedGround> {
       return { id, messageId };
     },
     workflowOf: (messageId, runId) =>
-      ground.worker.client.workflow.getHandle(wakeWorkflowId(world.scribe.id, messageId), runId),
-    untilSaysParked: (messageId, runId) =>
+      parkedWorld.worker.client.workflow.getHandle(wakeWorkflowId(world.scribe.id, messageId), runId),
+    untilReportedParked: (messageId, runId) =>
       until('the execution to park', async () => {
-        const { searchAttributes } = await ground.workflowOf(messageId, runId).describe();
+        const { searchAttributes } = await parkedWorld.workflowOf(messageId, runId).describe();
         return searchAttributes['RunState']?.[0] === 'parked';
       }),
-    approve: (run, step) => decide(world, door.host.member, run.id, step, 'approve'),
-    decline: (run, step) => decide(world, door.host.member, run.id, step, 'decline'),
+    approve: (run, step) => decide(world, api.host.member, run.id, step, 'approve'),
+    decline: (run, step) => decide(world, api.host.member, run.id, step, 'decline'),
     reconciler: () => ({
       db: world.db,
-      client: ground.worker.client,
-      taskQueue: ground.worker.taskQueue,
+      client: parkedWorld.worker.client,
+      taskQueue: parkedWorld.worker.taskQueue,
       timeLimitMs: 30_000,
       times: { ...RECONCILER_TIMES, orphanGraceSeconds: 0, recheckSeconds: 0 },
       onAction: () => undefined,
     }),
-    async aloneWith(work) {
-      await ground.worker.stop();
+    async withoutWorker(work) {
+      await parkedWorld.worker.stop();
       queues += 1;
       try {
-        await work(`${ground.worker.taskQueue}-${queues}`);
+        await work(`${parkedWorld.worker.taskQueue}-${queues}`);
       } finally {
-        ground.worker = await startTestWorker(world);
+        parkedWorld.worker = await startTestWorker(world);
       }
     },
     async close() {
-      await door.close();
-      await ground.worker.stop();
+      await api.close();
+      await parkedWorld.worker.stop();
       await world.close();
       await model.stop();
     },
   };
-  return ground;
+  return parkedWorld;
 }

@@ -1,4 +1,4 @@
-// More rooms in a world: each with an always-on agent of its own, so that runs that stand still hold up nobody else.
+// Opens more rooms in a world. Each has its own always-on agent, so that a held run blocks no run of another room.
 
 import { RoomDraft, type Author } from '../../prisma/store/rooms/room-draft';
 import { newId } from '../../prisma/store/db/ids';
@@ -14,15 +14,15 @@ export interface TestRoom {
   readonly id: string;
   /** The room's always-on agent, with a model key of its own. */
   readonly agent: { readonly id: string; readonly slug: string };
-  /** An agent that the room does not wake, for tasks that end with being sent. */
+  /** An agent that the room does not wake: the receiver of tasks that are only sent. */
   readonly clerk: { readonly id: string; readonly slug: string };
-  /** A message of the host's person. */
+  /** Posts a message of the host's person. */
   post(text: string): Promise<StagedMessage>;
-  /** A task of the host's person for the room's agent. */
+  /** Sends a task of the host's person to the room's agent. */
   sendTask(goal: string): Promise<StagedMessage & { taskId: string }>;
 }
 
-/** Opens a room of the world's host. Names and slugs end in `name`, which is to be unique in the world. */
+/** Opens a room of the world's host. Names and slugs end in `name`, which must be unique in the world. */
 export async function openRoom(
   world: World,
   options: { name: string; modelUrl: string; onCrash?: OnCrash },
@@ -99,7 +99,7 @@ export async function openRoom(
   };
 }
 
-/** A reply with one step of every kind: text, a memory line, the answer to a task of the agent's, a task for the clerk. */
+/** A reply with one step of every kind: text, a memory line, an answer to the agent's task, and a task for the clerk. */
 export function declareEveryKind(room: TestRoom, taskId: string): DeclaredReply {
   return {
     ...NOTHING_DECLARED,

@@ -1,17 +1,17 @@
-// What a test knows of runs without carrying any out: their time-outs, where Temporal is, and how one waits for them. Apart
-// from the workers in runs.ts, because loading the SDK's worker costs a test file a second of CPU.
+// Time-outs of runs, the address of Temporal, and waits for runs. Not in runs.ts, because loading the worker of the SDK costs
+// a test file a second of CPU.
 
 import type { Database } from '../../prisma/store/db/database';
 import type { RunTimeouts } from '../../workflows/contract';
 import { FULL_RUN } from './test-runs';
 
 /**
- * None of them passes by itself, on however busy a machine, and a run and its model call outlast PATIENCE_MS: a limit that
- * passed is not to be taken for what a test waits for. A test about one of them sets its own.
+ * Long enough that none passes on a busy machine. A run and its model call may last longer than PATIENCE_MS, so that a test
+ * never mistakes a time-out for the awaited condition. A test of a time-out sets a shorter one.
  */
 export const TEST_TIMEOUTS: RunTimeouts = { limitMs: 900_000, stepMs: 30_000, modelMs: 600_000, heartbeatMs: 9_000 };
 
-/** As a deployment has it when nothing is set. */
+/** The default of a deployment. */
 export const HOLD_EXPIRY_MS = 72 * 3_600_000;
 
 export function temporalAddress(): string {
@@ -21,12 +21,12 @@ export function temporalAddress(): string {
 }
 
 /**
- * How long a test waits for a condition. No test that passes waits so long, on however busy a machine, and one wait ends
- * before the test's own limit (jest.config.js), so that its message is seen.
+ * The limit of a wait for a condition. No test that passes waits this long on a busy machine. It is below the time limit of a
+ * test (jest.config.js), so that the message of the wait is printed.
  */
 const PATIENCE_MS = FULL_RUN ? 110_000 : 50_000;
 
-/** Waits until `probe` returns something, looking often; fails with `what` after `timeoutMs`. */
+/** Calls `probe` every 25 ms until it returns a truthy value. @throws Error that names `what` after `timeoutMs` */
 export async function until<T>(
   what: string,
   probe: () => Promise<T | null | undefined | false>,
@@ -41,7 +41,7 @@ export async function until<T>(
   }
 }
 
-/** The run of a message, once it is closed. */
+/** Resolves with the run of a message when it is closed. */
 export async function closedRun(db: Database, messageId: string, agentId?: string) {
   const where = { messageId, state: 'closed', ...(agentId === undefined ? {} : { agentId }) };
   return until(`the run of ${messageId} to close`, () =>

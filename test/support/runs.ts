@@ -1,4 +1,4 @@
-// In-process workers for tests, and with them what run-waits.ts has.
+// Starts workers in the process of a test. Also exports the names of run-waits.ts.
 
 import { CONTEXT_TOKENS } from '../../activities/context/render';
 import { randomBytes } from 'node:crypto';
@@ -20,7 +20,7 @@ export { closedRun, HOLD_EXPIRY_MS, temporalAddress, TEST_TIMEOUTS, until } from
 
 let quiet = false;
 
-/** The SDK's runtime, without its log lines: tests make it complain on purpose. Once per process. */
+/** Installs the runtime of the SDK without log lines, because tests cause warnings on purpose. Once per process. */
 export function quietRuntime(): void {
   if (quiet) return;
   quiet = true;
@@ -34,14 +34,14 @@ export function quietRuntime(): void {
 export interface TestWorker {
   readonly client: Client;
   readonly taskQueue: string;
-  /** One pass of the dispatcher. */
+  /** Runs one pass of the dispatcher. */
   dispatch(): Promise<void>;
-  /** One pass of the signal dispatcher. */
+  /** Runs one pass of the signal dispatcher. */
   signal(): Promise<void>;
   stop(): Promise<void>;
 }
 
-/** A worker in this process on a task queue of its own (or the given one), with a dispatcher loop unless told otherwise. */
+/** Starts a worker in this process on a new task queue or the given one, with dispatcher loops unless `dispatch` is false. */
 export async function startTestWorker(
   world: Pick<World, 'db' | 'secretBox'>,
   options: {
@@ -51,7 +51,7 @@ export async function startTestWorker(
     deps?: Partial<ActivityDeps>;
     identity?: string;
     dataConverter?: DataConverter;
-    /** How long the worker that has a workflow in its cache may leave a task of it lying: short where workers change. */
+    /** The time after which a task of a cached workflow goes to another worker. Short in tests that change workers. */
     sticky?: Duration;
   } = {},
 ): Promise<TestWorker> {
@@ -97,7 +97,7 @@ export async function startTestWorker(
       ...options.deps,
     }),
     stickyQueueScheduleToStartTimeout: options.sticky ?? '1s',
-    // As a deployment's. The SDK would hold beats back until there is little time left for one that is late.
+    // The value of a deployment. The default of the SDK delays heartbeats so long that a late one can miss the time-out.
     maxHeartbeatThrottleInterval: heartbeatEveryMs(timeouts.heartbeatMs),
     shutdownGraceTime: '5s',
   });

@@ -1,4 +1,4 @@
-// Files as tests upload them, and the parser that reads them: PDFs made by hand, small enough to see what is in them.
+// Sample files for uploads, and the parser for them. The PDFs are written by hand and small enough to read.
 
 import type { Database } from '../../prisma/store/db/database';
 import { readFileOnce } from '../../worker/file-loop';
@@ -6,7 +6,7 @@ import type { ParseOutcome } from '../../worker/file-parser/limits';
 import { parseInProcess, type ParserOptions } from '../../worker/file-parser/parser-process';
 import type { ApiAnswer, ApiClient } from './api';
 
-/** A PDF whose pages say these texts (ASCII). */
+/** A PDF with these page texts (ASCII). */
 export function makePdf(pages: readonly string[], extraInCatalog = ''): Buffer {
   const objects = [
     `<< /Type /Catalog /Pages 2 0 R ${extraInCatalog} >>`,
@@ -34,13 +34,13 @@ export function makePdf(pages: readonly string[], extraInCatalog = ''): Buffer {
   return Buffer.from(text, 'latin1');
 }
 
-/** The beginning of a PNG, and noise. */
+/** The first bytes of a PNG, and noise. */
 export const PNG = Buffer.concat([
   Buffer.from('89504e470d0a1a0a0000000d49484452000000100000001008060000001ff3ff61', 'hex'),
   Buffer.from(Array.from({ length: 400 }, (_, n) => (n * 73) % 256)),
 ]);
 
-/** Uploads a file as a client does. */
+/** Uploads a file through the API. */
 export function upload(
   client: ApiClient,
   room: string,
@@ -51,15 +51,15 @@ export function upload(
   return client.send('POST', `${room}/files?name=${encodeURIComponent(name)}`, { body, headers });
 }
 
-/** Compiled by globalSetup: a process can't be forked from a source. */
+/** The file parser, compiled by global-setup.ts: node can't fork a TypeScript source. */
 const PARSER_MAIN = process.env['TEST_FILE_PARSER'] ?? '';
 
-/** Has a parser read everything that waits, as a worker's loop does. */
+/** Parses all waiting files in the way of the worker's file loop. */
 export async function readWaitingFiles(db: Database, options: ParserOptions = {}): Promise<void> {
   while (await readFileOnce({ db, main: PARSER_MAIN, onUnreadable: () => undefined, ...options }));
 }
 
-/** Has a parser read one file that is in no room. */
+/** Parses one file that is in no room. */
 export function parse(
   mediaType: string,
   bytes: string | Uint8Array,

@@ -1,5 +1,5 @@
-// Compares a live database with schema.prisma, by the diff that Prisma writes migrations with. For tests, and for
-// whoever writes the next migration: CHECKs, triggers and partial indexes are beyond it.
+// Compares a live database with schema.prisma, with the diff that Prisma uses to write migrations. The diff does not include
+// CHECK constraints, triggers and partial indexes.
 
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -14,7 +14,7 @@ import pg from 'pg';
 import { findPrismaDir } from '../../prisma/migrate';
 import { openSchemaEngine } from '../../prisma/schema-engine';
 
-/** The SQL that would turn the database into what schema.prisma describes; empty when it is that already. */
+/** The SQL that changes the database to the schema of schema.prisma; empty if they are equal. */
 export async function diffFromSchema(
   databaseUrl: string,
   datamodel: string = readFileSync(join(findPrismaDir(), 'schema.prisma'), 'utf8'),
@@ -36,7 +36,7 @@ export async function diffFromSchema(
   }
 }
 
-/** Types of catalog columns, by OID. */
+/** The types of catalog columns, by OID. */
 const CATALOG_TYPES: Readonly<Record<number, number>> = {
   16: ColumnTypeEnum.Boolean,
   18: ColumnTypeEnum.Character,
@@ -50,7 +50,7 @@ const CATALOG_TYPES: Readonly<Record<number, number>> = {
   1009: ColumnTypeEnum.TextArray,
 };
 
-/** The adapter refuses the catalog's `"char"` columns (prisma/orm#27403), so what it refuses for that is read here. */
+/** The adapter refuses the `"char"` columns of the catalog (prisma/orm#27403). This function reads such queries itself. */
 function readCatalogChars(adapter: SqlDriverAdapter, pool: pg.Pool): void {
   const ordinary = adapter.queryRaw.bind(adapter);
   adapter.queryRaw = async (query) => {
@@ -69,7 +69,7 @@ async function readCatalog(query: SqlQuery, pool: pg.Pool): Promise<SqlResultSet
     columnNames: fields.map(({ name }) => name),
     columnTypes: fields.map(({ name, dataTypeID }) => {
       const type = CATALOG_TYPES[dataTypeID];
-      if (type === undefined) throw new Error(`Column ${name} has a type that is not read here: ${dataTypeID}`);
+      if (type === undefined) throw new Error(`Column ${name} has an unknown type: ${dataTypeID}`);
       return type as SqlResultSet['columnTypes'][number];
     }),
     rows,

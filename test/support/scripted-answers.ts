@@ -1,39 +1,39 @@
-// Every answer that the scripted model server can give, in any wire format: each way a provider was seen to fail.
+// Every answer of the scripted model server, in any wire format. The failures are failures of real providers.
 
 import zlib from 'node:zlib';
 
 import type { DeclaredReply } from '../../workflows/contract';
 import { WIRE_FORMATS, type ScriptedMessage, type WireFormat } from './wire-formats';
 
-/** How the bytes of an answer leave the server. */
+/** How the server sends the bytes of an answer. */
 export type Delivery =
   | { how: 'whole' }
   /** The first half of the body, then a reset. */
   | { how: 'reset_mid_body' }
   /** A reset before any header. */
   | { how: 'reset_at_once' }
-  /** Half the body under the content length of the whole, then a normal end of the connection. */
+  /** Half of the body with the content length of the whole body, then a normal end of the connection. */
   | { how: 'short_body' }
   /** The headers, then nothing more. */
   | { how: 'headers_only' }
   /** One byte at a time. */
   | { how: 'drip'; everyMs: number };
 
-/** The same answer in whichever format it is asked for, or bytes that are the same in each. */
+/** A body for each format, or bytes that are equal in every format. */
 type Body = string | Buffer | ((format: WireFormat) => string | Buffer);
 
 export interface ScriptedAnswer {
   status: number;
   headers: Record<string, string>;
   body: Body;
-  /** Waited before the first byte. */
+  /** The delay before the first byte. */
   delayMs: number;
-  /** Waited for before the first byte, after the delay. */
+  /** After the delay, the server waits for this promise before the first byte. */
   until: Promise<void> | null;
   delivery: Delivery;
 }
 
-/** An answer that waits until its test lets it go. */
+/** An answer that waits until its test releases it. */
 export interface HeldAnswer extends ScriptedAnswer {
   release(): void;
 }
@@ -41,30 +41,30 @@ export interface HeldAnswer extends ScriptedAnswer {
 export type Reply = Partial<DeclaredReply> | string;
 
 export interface ReplyOptions {
-  /** `stop`, `length` and `content_filter` are said in each format's own word; any other is sent as it is. */
+  /** `stop`, `length` and `content_filter` are translated to each format; any other value is sent unchanged. */
   finishReason?: string | null;
-  /** `undefined` leaves the field out, counts are put in each format's own fields, anything else is sent as it is. */
+  /** `undefined` leaves the field out, counts are put into the fields of each format, any other value is sent unchanged. */
   usage?: unknown;
   delayMs?: number;
 }
 
 const USAGE = { input: 120, output: 30 };
 
-/** Builders for every answer the server can give. `with` changes any of them further. */
+/** Builders for every answer of the server. `with` changes an answer. */
 export const answer = {
-  /** A good answer: text as it is, a declared reply as JSON. */
+  /** A successful answer: a string is sent unchanged, a declared reply as JSON. */
   reply(reply: Reply, options: ReplyOptions = {}): ScriptedAnswer {
     const content = typeof reply === 'string' ? reply : JSON.stringify(reply);
     return answer.message({ content }, options);
   },
-  /** A success whose message has exactly these fields beside its role, in the words of chat-completions. */
+  /** A success whose message has exactly these fields and its role. The fields have the names of chat-completions. */
   message(message: ScriptedMessage, options: ReplyOptions = {}): ScriptedAnswer {
     const finishReason = options.finishReason === undefined ? 'stop' : options.finishReason;
     const usage = 'usage' in options ? options.usage : USAGE;
     const body: Body = (format) => JSON.stringify(WIRE_FORMATS[format].success(message, finishReason, usage));
     return { ...answer.json(200, null), body, delayMs: options.delayMs ?? 0 };
   },
-  /** An error in each format's own shape. */
+  /** An error in the shape of each format. */
   error(
     status: number,
     code: string | null,
@@ -87,12 +87,12 @@ export const answer = {
   redirect(location: string, status = 307): ScriptedAnswer {
     return answer.raw(status, '', { location });
   },
-  /** A good answer cut to broken JSON, whose length header is right. */
+  /** A successful answer cut to invalid JSON, with a correct length header. */
   truncatedJson(reply: Reply = 'cut'): ScriptedAnswer {
     const whole = answer.reply(reply);
     return { ...whole, body: (format) => half(bodyOf(whole, format)) };
   },
-  /** Packed, whether the caller asked for it or not. */
+  /** Compresses an answer, even if the caller did not ask for it. */
   gzip(of: ScriptedAnswer): ScriptedAnswer {
     const body: Body = (format) => zlib.gzipSync(bodyOf(of, format));
     return { ...of, body, headers: { ...of.headers, 'content-encoding': 'gzip' } };
@@ -105,7 +105,7 @@ export const answer = {
   shortBody: (reply: Reply = 'cut'): ScriptedAnswer => deliver(reply, { how: 'short_body' }),
   headersOnly: (reply: Reply = 'stalled'): ScriptedAnswer => deliver(reply, { how: 'headers_only' }),
   drip: (everyMs: number, reply: Reply = 'slow'): ScriptedAnswer => deliver(reply, { how: 'drip', everyMs }),
-  /** Held until `release()`; then a good answer, or `then`. */
+  /** Waits for `release()`, then sends a successful answer or `then`. */
   hold(then: ScriptedAnswer | Reply = 'held'): HeldAnswer {
     let release = (): void => {};
     const until = new Promise<void>((resolve) => {
@@ -119,7 +119,7 @@ function deliver(reply: Reply, delivery: Delivery): ScriptedAnswer {
   return { ...answer.reply(reply), delivery };
 }
 
-/** What was scripted, as an answer. */
+/** Converts a reply to an answer. */
 export function toAnswer(of: ScriptedAnswer | Reply): ScriptedAnswer {
   return typeof of === 'object' && 'delivery' in of ? of : answer.reply(of);
 }

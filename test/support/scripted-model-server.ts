@@ -1,5 +1,5 @@
-// A model provider that plays a script: a real HTTP server on 127.0.0.1, which speaks every wire format. Which one a
-// request is answered in is told by its path.
+// A model provider with scripted answers: a real HTTP server on 127.0.0.1 for every wire format. The path of a request
+// selects the format.
 
 import http from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -13,38 +13,38 @@ export interface CapturedRequest {
   readonly path: string;
   readonly method: string;
   readonly headers: http.IncomingHttpHeaders;
-  /** The JSON body, or the raw text when it was not JSON. */
+  /** The JSON body, or the raw text if it is not JSON. */
   readonly body: unknown;
-  /** When its last byte was read, in milliseconds of Date.now. */
+  /** The time at which its last byte was read, in milliseconds of Date.now. */
   readonly at: number;
-  /** Its place among all requests, from 1. */
+  /** Its position among all requests, from 1. */
   readonly number: number;
-  /** True once the caller went away before the whole answer was sent. */
+  /** True if the caller disconnected before the whole answer was sent. */
   readonly aborted: boolean;
-  /** What the messages of this role said, joined: where a test looks for what the model was shown. */
+  /** The joined texts of the messages with this role. */
   textOf(role: 'system' | 'user'): string;
 }
 
 export type Responder = (request: CapturedRequest) => ScriptedAnswer | Reply | Promise<ScriptedAnswer | Reply>;
 
 export interface ScriptedModel {
-  /** The base URL that ends in `/v1`. */
+  /** The base URL, which ends in `/v1`. */
   readonly url: string;
   /** The address without a path. */
   readonly origin: string;
-  /** Every request that arrived whole, oldest first. */
+  /** Every request that arrived completely, oldest first. */
   readonly requests: readonly CapturedRequest[];
-  /** Connections that were opened, whether or not a request came over them. */
+  /** The number of opened connections, with or without a request. */
   readonly connections: number;
-  /** Adds answers to the queue; each is given once, in order, before the responder is asked. */
+  /** Adds answers to the queue. Each is used once, in order, before the responder is called. */
   script(...answers: (ScriptedAnswer | Reply)[]): void;
-  /** Who answers when the queue is empty. Without one: a plain "ok". */
+  /** Sets the responder for an empty queue. The default answers "ok". */
   respond(responder: Responder): void;
-  /** Resolves when this many requests have arrived in all. */
+  /** Resolves when this many requests have arrived in total. */
   waitForRequests(count: number): Promise<void>;
-  /** Forgets requests, queue and responder. */
+  /** Clears requests, queue and responder. */
   reset(): void;
-  /** Cuts what is open and stops. May be called twice. */
+  /** Closes all connections and stops. Idempotent. */
   stop(): Promise<void>;
 }
 
@@ -53,7 +53,7 @@ export interface ScriptedModelOptions {
   respond?: Responder;
 }
 
-/** Starts a server of its own; each test file can have one. */
+/** Starts a new server. Several servers can run at the same time. */
 export async function startScriptedModel(options: ScriptedModelOptions = {}): Promise<ScriptedModel> {
   const requests: CapturedRequest[] = [];
   const queue: ScriptedAnswer[] = [];
@@ -68,7 +68,7 @@ export async function startScriptedModel(options: ScriptedModelOptions = {}): Pr
       requests.push(captured);
       for (const waiter of waiting) if (requests.length >= waiter.count) waiter.resolve();
       await send(queue.shift() ?? toAnswer(await responder(captured)), formatOfPath(captured.path), outgoing);
-      // A caller that goes away mid-request or mid-answer is part of many tests.
+      // In many tests, the caller disconnects during a request or an answer.
     })().catch(() => outgoing.destroy());
   });
   server.on('connection', () => {
@@ -180,10 +180,10 @@ async function send(scripted: ScriptedAnswer, format: WireFormat, outgoing: http
   }
 }
 
-/** A reset throws away what the caller's kernel has not handed over yet. */
+/** A reset discards the bytes that the caller's kernel has not delivered yet. */
 const LET_BYTES_ARRIVE_MS = 20;
 
-/** Ends early when the caller goes away, so that a stopped test leaves no timer behind. */
+/** Ends early when the caller disconnects, so that no timer remains after a stopped test. */
 async function sleepUnlessGone(ms: number, outgoing: http.ServerResponse): Promise<void> {
   await new Promise<void>((resolve) => {
     const timer = setTimeout(done, ms);

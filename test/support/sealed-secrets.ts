@@ -1,4 +1,4 @@
-// A database whose model keys are sealed under master keys of the test's choice, for the rotation of master keys.
+// A database with model keys that are sealed under master keys of the test's choice, for tests of master key rotation.
 
 import { randomBytes } from 'node:crypto';
 import { connectDatabase } from '../../prisma/client';
@@ -16,7 +16,7 @@ export interface SealedSecrets {
   readonly url: string;
   readonly companyId: string;
   readonly db: Database;
-  /** Stores this many secrets, sealed under a master key. Returns the secrets by the id of their model key. */
+  /** Stores this many secrets, sealed under a master key. Returns the secrets by model key id. */
   store(count: number, under: MasterKey): Promise<Map<string, string>>;
   /** Opens every stored secret with these master keys. */
   openAll(...keys: MasterKey[]): Promise<Map<string, string>>;

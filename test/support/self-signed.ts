@@ -1,8 +1,8 @@
-// A certificate that nobody vouches for, made on the spot: no key lies in the repository and no tool is needed.
+// Creates certificates at run time, so that the repository holds no key and no tool is needed.
 
 import crypto from 'node:crypto';
 
-/** A fresh private key and a certificate for this name, signed by itself and valid for this century. */
+/** A new private key and a self-signed certificate for this name, valid from 2000 to 2049. */
 export function createSelfSigned(commonName: string): { key: string; cert: string } {
   const { publicKey, privateKey } = crypto.generateKeyPairSync('ec', { namedCurve: 'prime256v1' });
   return {
@@ -25,7 +25,7 @@ export interface CertificateContent {
   readonly serial: number;
   readonly publicKey: crypto.KeyObject;
   readonly signWith: crypto.KeyObject;
-  /** Encoded. With any, the certificate is one of version 3. */
+  /** Encoded extensions. If there is one, the certificate has version 3. */
   readonly extensions: readonly Buffer[];
 }
 
@@ -45,7 +45,7 @@ export function encodeCertificate(content: CertificateContent): string {
   );
   const signature = crypto.sign('sha256', toBeSigned, content.signWith);
   const certificate = sequence(toBeSigned, ECDSA_WITH_SHA256, der(0x03, Buffer.concat([Buffer.of(0), signature])));
-  // No line is empty, also where the last one is full: OpenSSL would take what follows for something else.
+  // No empty line, even if the last line is full: OpenSSL misreads the text after an empty line.
   const lines = (certificate.toString('base64').match(/.{1,64}/g) ?? []).join('\n');
   return `-----BEGIN CERTIFICATE-----\n${lines}\n-----END CERTIFICATE-----\n`;
 }
@@ -67,7 +67,7 @@ export function sequence(...parts: Buffer[]): Buffer {
   return der(0x30, Buffer.concat(parts));
 }
 
-/** One element of ASN.1's DER: its tag, its length, its content. */
+/** One element in the DER encoding of ASN.1: tag, length, content. */
 export function der(tag: number, content: Buffer): Buffer {
   const { length } = content;
   const size = length < 0x80 ? [length] : length < 0x100 ? [0x81, length] : [0x82, length >> 8, length & 0xff];

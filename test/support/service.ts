@@ -1,4 +1,4 @@
-// A whole worker process's parts in this process, on the shared servers: dispatcher, reconciler, worker and health port.
+// Starts all parts of a worker process in this process, on the shared servers: dispatcher, reconciler, worker, health port.
 
 import { randomBytes } from 'node:crypto';
 import pino from 'pino';
@@ -14,7 +14,7 @@ export interface TestService {
   readonly service: WorkerService;
   readonly temporal: Temporal;
   readonly taskQueue: string;
-  /** What it logged, a line each. */
+  /** The log lines. */
   readonly lines: readonly Record<string, unknown>[];
   get(path: string): Promise<{ status: number; text: string }>;
   /** Waits for the next pass of one of its loops. */

@@ -1,4 +1,4 @@
-// Prints every skipped test by name at the end of a run, so that no test is left out unseen.
+// Prints the name of every skipped test at the end of a run.
 
 module.exports = class SkippedReporter {
   onRunComplete(_, { testResults }) {

@@ -1,4 +1,4 @@
-// Runs without Temporal: wakes delivered, claims taken and replies stored straight through the store, for tests of it.
+// Runs without Temporal for tests of the store: delivers wakes, claims runs and stores replies with direct store calls.
 
 import { randomUUID } from 'node:crypto';
 import { asyncLocalStorage, type Context } from '@temporalio/activity';
@@ -25,7 +25,7 @@ export interface OpenRun {
   readonly messageId: string;
 }
 
-/** An execution that Temporal might have started for this wake: the first, a duplicate, a reset copy. */
+/** A new execution for this wake, which can act as the first execution, a duplicate or a reset copy. */
 export function newExecution(agentId: string, messageId: string): Execution {
   return { workflowId: wakeWorkflowId(agentId, messageId), temporalRunId: randomUUID() };
 }
@@ -41,7 +41,7 @@ export async function deliveredWake(world: World, options: { text?: string; hop?
   return { agentId: world.scribe.id, messageId: posted.messageId };
 }
 
-/** A run whose claim was granted a moment ago. */
+/** Opens a run: posts a message, delivers its wake and claims it. */
 export async function openRun(
   world: World,
   options: { text?: string; hop?: number; task?: boolean } = {},
@@ -67,7 +67,7 @@ export function answered(reply: Partial<DeclaredReply>): RequestResult {
   return { ...NO_FACTS, outcome: 'answered', reply: { ...NOTHING_DECLARED, ...reply } };
 }
 
-/** A run whose model has replied; its steps are still to be taken. */
+/** A run with a stored reply. None of its steps is executed. */
 export async function repliedRun(world: World, reply: Partial<DeclaredReply>, options = {}): Promise<OpenRun> {
   const run = await openRun(world, options);
   const claim = await claimRequest(world.db, run.execution, run.id, renderContext);
@@ -76,8 +76,8 @@ export async function repliedRun(world: World, reply: Partial<DeclaredReply>, op
   return run;
 }
 
-/** The real activities, as an attempt of this execution runs them. What they log is thrown away: failures are asserted.
- * With a `stepMs`, an acting step waits that long for what has not committed. `context` is put over the attempt's own. */
+/** The real activities in the context of an attempt of this execution. Discards their logs, because tests assert failures.
+ * With a `stepMs`, an acting step waits that long for uncommitted rows. `context` overrides fields of the activity context. */
 export function activitiesOf(
   world: World,
   execution: Execution,
@@ -114,7 +114,7 @@ export async function untilWaiting(db: Database, count = 1): Promise<void> {
   });
 }
 
-/** A transaction that stays open, holding what it locked, until `release` or `abandon`. */
+/** Opens a transaction that keeps its locks until `release`. */
 export async function holdTransaction(
   db: Database,
   work: (tx: Tx) => Promise<unknown>,
@@ -140,7 +140,7 @@ export async function holdTransaction(
   };
 }
 
-/** The room's events of these types, in order, as the feed holds them. */
+/** The events of the room with these types, in the order of the feed. */
 export async function eventsOf(world: World, ...types: string[]) {
   return world.db.roomEvent.findMany({
     where: { roomId: world.roomId, ...(types.length > 0 && { type: { in: types } }) },

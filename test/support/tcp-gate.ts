@@ -1,12 +1,12 @@
-// A way between a client and a server that can fall silent, as a network does when a host vanishes: no reset, no end.
+// A TCP proxy that can stop passing bytes without a reset or an end, like a network whose host is lost.
 
 import net from 'node:net';
 
 export interface TcpGate {
   readonly port: number;
-  /** From now on nothing passes and nothing is answered; new connections are accepted, by nobody. */
+  /** Stops passing bytes. New connections are accepted and get no answer. */
   fallSilent(): void;
-  /** New connections pass again. Those that fell silent stay so. */
+  /** Passes new connections again. The silent connections stay silent. */
   open(): void;
   close(): Promise<void>;
 }

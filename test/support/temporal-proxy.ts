@@ -1,5 +1,5 @@
-// In front of the dev server what stands in front of a real one: TLS, perhaps a certificate of the client's, and an API
-// key. A proxy of HTTP/2 streams that looks at the headers and passes everything else on.
+// A proxy in front of the dev server with the features of a production endpoint: TLS, client certificates and an API key. It
+// proxies HTTP/2 streams, and checks only their headers.
 
 import http2 from 'node:http2';
 import type { AddressInfo } from 'node:net';
@@ -7,7 +7,7 @@ import type { CertificateAuthority } from './certificates';
 
 export interface TemporalProxy {
   readonly address: string;
-  /** Calls that were let through, and those that were turned away. */
+  /** The numbers of passed and refused calls. */
   readonly calls: { passed: number; refused: number };
   close(): Promise<void>;
 }
@@ -18,9 +18,9 @@ export interface TemporalProxyOptions {
   readonly authority: CertificateAuthority;
   /** The name in its certificate. */
   readonly serverName: string;
-  /** Without one, nobody is asked for a key. */
+  /** Without one, the proxy checks no key. */
   readonly apiKey?: string;
-  /** Ask for a certificate that the authority issued. */
+  /** Requires a client certificate of the authority. */
   readonly mutualTls?: boolean;
 }
 
@@ -83,21 +83,21 @@ function pass(
   headers: http2.IncomingHttpHeaders,
 ): void {
   const { authorization: _, ...rest } = headers;
-  const onwards = upstream.request(rest);
+  const forwardedCall = upstream.request(rest);
   let trailers: http2.OutgoingHttpHeaders = {};
-  onwards.on('error', () => stream.close(http2.constants.NGHTTP2_INTERNAL_ERROR));
-  stream.on('close', () => onwards.close(http2.constants.NGHTTP2_CANCEL));
-  onwards.on('response', (answer, flags) => {
-    // An answer that is trailers only ends with its headers.
+  forwardedCall.on('error', () => stream.close(http2.constants.NGHTTP2_INTERNAL_ERROR));
+  stream.on('close', () => forwardedCall.close(http2.constants.NGHTTP2_CANCEL));
+  forwardedCall.on('response', (answer, flags) => {
+    // A trailers-only answer ends with its headers.
     const ended = (flags & http2.constants.NGHTTP2_FLAG_END_STREAM) !== 0;
     if (!stream.closed) stream.respond(forwarded(answer), ended ? { endStream: true } : { waitForTrailers: true });
   });
-  onwards.on('trailers', (ending) => {
+  forwardedCall.on('trailers', (ending) => {
     trailers = forwarded(ending);
   });
   stream.on('wantTrailers', () => stream.sendTrailers(trailers));
-  stream.pipe(onwards);
-  onwards.pipe(stream);
+  stream.pipe(forwardedCall);
+  forwardedCall.pipe(stream);
 }
 
 function forwarded(headers: http2.IncomingHttpHeaders): http2.OutgoingHttpHeaders {

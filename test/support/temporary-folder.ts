@@ -1,21 +1,21 @@
-// Where the tests and the servers that they start keep their files.
+// Creates the folder for the files of the tests and their servers.
 
 import { execFileSync } from 'node:child_process';
 import { mkdtempSync, rmSync, statfsSync, writeFileSync } from 'node:fs';
 import { freemem, tmpdir } from 'node:os';
 import { join } from 'node:path';
 
-/** Linux's file system in memory, for everyone. */
+/** The shared in-memory file system of Linux. */
 const IN_MEMORY = '/dev/shm';
 
-/** Several times what a whole run of the tests keeps there at once. */
+/** Several times the space that a whole run of the tests needs at one time. */
 const ROOM_BYTES = 6 * 1024 ** 3;
 
 /**
- * Makes a folder for one run of the tests: in memory where there is room for it, else where the system has such files.
+ * Creates a folder for one run of the tests: in memory if there is enough space, else in the temporary folder of the system.
  *
- * A test's database is five hundred small files. To make them takes 0.03 s in memory; on a disk it took 0.6 s where the
- * file system had long been in use, and was most of Postgres's time.
+ * The database of a test has five hundred small files. Creating them took 0.03 s in memory and 0.6 s on a disk with an old
+ * file system, which was most of the time of Postgres.
  */
 export function makeTemporaryFolder(): string {
   const name = 'durable-room-tests-';
@@ -26,12 +26,12 @@ export function makeTemporaryFolder(): string {
     if (mayRunPrograms(folder)) return folder;
     rmSync(folder, { recursive: true });
   } catch {
-    // There is none, or it is not ours to write to.
+    // The folder is missing or not writable.
   }
   return mkdtempSync(join(tmpdir(), name));
 }
 
-/** Containers often have it without. A server's own programs may be copied to its folder. */
+/** Containers often forbid programs there. The programs of a server may be copied to its folder. */
 function mayRunPrograms(folder: string): boolean {
   const program = join(folder, 'program');
   writeFileSync(program, '#!/bin/sh\n', { mode: 0o700 });

@@ -1,5 +1,5 @@
-// Each way that a run can go, from its message to its ending, against a real Temporal: carried out by the workflow tests, and
-// recorded as the histories that every later version must replay.
+// Each way that a run can go, from its message to its ending, on a real Temporal. The workflow tests run them; record.ts
+// records them as the histories that every later version must replay.
 
 import { closeAsLost } from '../../prisma/store/runs/fence';
 import { decideHeldAction, expireHeldActions } from '../../prisma/store/runs/held-actions/decide';
@@ -30,9 +30,9 @@ export interface Way {
   readonly timeouts?: Partial<RunTimeouts>;
   readonly cancel?: boolean;
   readonly terminate?: boolean;
-  /** What is decided, one after the other, once the run is parked. Empty: the run only has to park. */
+  /** The decisions after the run is parked, one after the other. Empty: the run only has to park. */
   readonly decisions?: readonly (readonly [step: string, decision: Decision])[];
-  /** Once the run is parked, the time of all that is held is over. */
+  /** All held actions expire after the run is parked. */
   readonly expires?: boolean;
 }
 
@@ -119,15 +119,15 @@ export const WAYS: readonly Way[] = [
   },
 ];
 
-/** What a way is carried out on. The world's rights, and what its room does after a failed step, are those of the way. */
-export interface WayGround {
+/** The set-up of a way. The world must have the `rights` and `onCrash` of the way. */
+export interface WaySetup {
   readonly model: ScriptedModel;
   readonly world: World;
   readonly worker: Pick<TestWorker, 'client'>;
 }
 
-/** Posts a message, and does to its run what the way asks for. The run then ends without help, or stays parked. */
-export async function takeWay({ model, world, worker }: WayGround, way: Way): Promise<{ messageId: string }> {
+/** Posts a message and acts on its run as the way describes. Afterwards the run ends by itself or stays parked. */
+export async function runWay({ model, world, worker }: WaySetup, way: Way): Promise<{ messageId: string }> {
   const { db } = world;
   const sent = model.requests.length;
   model.script(...way.answers);

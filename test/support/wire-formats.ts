@@ -1,11 +1,11 @@
-// How each wire format says the same thing, from the provider's side: what the scripted model server answers in, and how
-// it reads what it was asked. Written from the providers' documentation, not from the code under test.
+// The wire formats on the provider's side: how the scripted model server writes answers and reads requests. Written from the
+// documentation of the providers, not from the code under test.
 
 import type { ModelProtocol } from '../../workflows/policy/model-endpoint';
 
 export type WireFormat = ModelProtocol;
 
-/** The message of a chat-completions answer, as far as the other formats have a word for its fields. */
+/** The fields of a chat-completions message that have a counterpart in the other formats. */
 export interface ScriptedMessage {
   content?: string | null | readonly { type: string; text?: string; [field: string]: unknown }[];
   refusal?: string;
@@ -25,10 +25,10 @@ interface Counts {
 }
 
 interface Words {
-  /** The path that a request comes to. */
+  /** The path of a request. */
   readonly path: string;
   readonly keyHeader: (key: string) => Readonly<Record<string, string>>;
-  /** The usual finish reasons, as this format names them. */
+  /** The names of the usual finish reasons in this format. */
   readonly finish: Readonly<Record<'stop' | 'length' | 'content_filter' | 'tool_calls', string>>;
   success(message: ScriptedMessage, finishReason: string | null, usage: unknown): object;
   error(error: ScriptedError): object;
@@ -61,16 +61,16 @@ export const WIRE_FORMATS: Readonly<Record<WireFormat, Words>> = {
       tool_calls: 'completed',
     },
     success(message, finishReason, usage) {
-      const said = finishReason === null ? null : wordOf('openai', finishReason);
+      const reason = finishReason === null ? null : wordOf('openai', finishReason);
       const isIncomplete = finishReason === 'length' || finishReason === 'content_filter';
       return {
         id: 'resp_scripted',
         object: 'response',
         created_at: 1_770_000_000,
         model: 'scripted',
-        status: isIncomplete ? 'incomplete' : said,
+        status: isIncomplete ? 'incomplete' : reason,
         error: null,
-        incomplete_details: isIncomplete ? { reason: said } : null,
+        incomplete_details: isIncomplete ? { reason } : null,
         output: [
           ...reasoningOf(message).map((text) => ({
             type: 'reasoning',
@@ -132,7 +132,7 @@ export const WIRE_FORMATS: Readonly<Record<WireFormat, Words>> = {
           }
         : usage,
     }),
-    // This format has one word for what went wrong, where the others have a code and a type.
+    // This format has one field for the kind of an error; the others have a code and a type.
     error: ({ code, type, message }) => ({
       type: 'error',
       error: { type: code ?? type, message },
@@ -143,26 +143,26 @@ export const WIRE_FORMATS: Readonly<Record<WireFormat, Words>> = {
 
 export const ALL_FORMATS = Object.keys(WIRE_FORMATS) as WireFormat[];
 
-/** The format that a request to this path speaks; chat-completions when it is none's. */
+/** The format of a request to this path; chat-completions for an unknown path. */
 export function formatOfPath(path: string): WireFormat {
   return ALL_FORMATS.find((format) => path.endsWith(WIRE_FORMATS[format].path)) ?? 'openai_compatible';
 }
 
-/** A usual finish reason in this format's word; any other as it is. */
+/** The name of a usual finish reason in this format; any other value unchanged. */
 export function wordOf(format: WireFormat, finishReason: string): string {
   const { finish } = WIRE_FORMATS[format];
   return Object.hasOwn(finish, finishReason) ? finish[finishReason as keyof typeof finish] : finishReason;
 }
 
-/** What a request of any format says in this role. */
+/** The texts of a request in this role, in any format. */
 export function textsOf(body: unknown, role: 'system' | 'user'): string[] {
   const { messages, input, system } = (body ?? {}) as {
     messages?: { role: string; content: unknown }[];
     input?: { role: string; content: unknown }[];
     system?: unknown;
   };
-  const said = [...(system === undefined ? [] : [{ role: 'system', content: system }]), ...(messages ?? input ?? [])];
-  return said
+  const all = [...(system === undefined ? [] : [{ role: 'system', content: system }]), ...(messages ?? input ?? [])];
+  return all
     .filter((message) => message.role === role || (role === 'system' && message.role === 'developer'))
     .map(({ content }) => textOf(content));
 }

@@ -1,4 +1,4 @@
-// Worker processes of their own for tests: the compiled worker, or one that behaves like it. Each is ended by its pid.
+// Starts worker processes for tests: the compiled worker, or the crash worker. Each is ended by its pid.
 
 import { fork, type ChildProcess } from 'node:child_process';
 import { existsSync } from 'node:fs';
@@ -11,30 +11,30 @@ import { MASTER_KEYS } from './world';
 export const WORKER_MAIN = join(COMPILED, 'worker', 'main.js');
 export const CRASH_WORKER_MAIN = join(COMPILED, 'test', 'support', 'crash-worker.js');
 
-/** Starting costs two seconds of CPU, and several start at once on a busy machine. */
+/** A start costs two seconds of CPU, and several workers start at the same time on a busy machine. */
 const READY_MS = 60_000;
 
 export interface WorkerProcess {
   readonly child: ChildProcess;
-  /** Resolves when the worker polls; rejects when it ended first. */
+  /** Resolves when the worker polls; rejects if it ends first. */
   readonly ready: Promise<void>;
-  /** Resolves when a run stands at this point, be it now or earlier. Rejects when the process ends first. */
+  /** Resolves when a run is or was held at this point. Rejects if the process ends first. */
   reached(point: CrashPoint): Promise<ReachedMessage>;
   /** Every run that has reached its point so far. */
   readonly stops: readonly ReachedMessage[];
-  /** Every connection that was cut at a COMMIT so far; see crash-worker's CRASH_CUT. */
+  /** Every connection that was cut at a COMMIT so far; see CRASH_CUT in crash-worker.ts. */
   readonly cuts: readonly CutMessage[];
-  /** Lets what stands go on. */
+  /** Releases every held run. */
   go(): void;
-  /** Ends the process without warning and resolves when it is gone. */
+  /** Ends the process with SIGKILL and resolves when it is gone. */
   kill(): Promise<void>;
-  /** Resolves when the process is gone, however it ended. */
+  /** Resolves when the process has ended in any way. */
   readonly ended: Promise<void>;
 }
 
 const started = new Set<WorkerProcess>();
 
-/** The environment of a worker on this database and task queue: silent, with time-outs as short as a busy machine allows. */
+/** The environment of a worker on this database and task queue: no logs, and time-outs as short as a busy machine allows. */
 export function workerEnv(world: { url: string }, taskQueue: string): Record<string, string> {
   return {
     DATABASE_URL: world.url,
@@ -48,7 +48,7 @@ export function workerEnv(world: { url: string }, taskQueue: string): Record<str
     RUN_MODEL_TIMEOUT_SECONDS: '20',
     RUN_HEARTBEAT_SECONDS: '5',
     DISPATCH_POLL_SECONDS: '0.2',
-    // Runs of one company stand at every crash point at once.
+    // Runs of one company are held at every crash point at the same time.
     DISPATCH_COMPANY_LIMIT: '1000',
     RECONCILE_SECONDS: '1',
   };
@@ -57,15 +57,15 @@ export function workerEnv(world: { url: string }, taskQueue: string): Record<str
 /** Starts a worker process with exactly this environment. */
 export function forkWorker(env: Record<string, string>, options: { main?: string } = {}): WorkerProcess {
   const main = options.main ?? WORKER_MAIN;
-  if (!existsSync(main)) throw new Error(`${main} is missing: run npm run build`);
-  // A test runner's own flags are none of a worker's.
+  if (!existsSync(main)) throw new Error(`${main} is missing: run npm run build:all`);
+  // execArgv is empty, because the worker must not get the flags of the test runner.
   const child = fork(main, [], { env, execArgv: [], stdio: ['ignore', 'inherit', 'inherit', 'ipc'] });
   const stops: ReachedMessage[] = [];
   const cuts: CutMessage[] = [];
   const listeners = new Set<() => void>();
   let isReady = false;
   let gone: string | null = null;
-  const tell = (): void => {
+  const notify = (): void => {
     for (const listener of listeners) listener();
   };
   child.on('message', (message) => {
@@ -73,19 +73,19 @@ export function forkWorker(env: Record<string, string>, options: { main?: string
     if (message.type === 'ready') isReady = true;
     if (message.type === 'reached') stops.push(message as ReachedMessage);
     if (message.type === 'cut') cuts.push(message as CutMessage);
-    tell();
+    notify();
   });
   const ended = new Promise<void>((resolve) => {
     child.once('exit', (code, signal) => {
       gone = String(signal ?? code);
-      tell();
+      notify();
       resolve();
     });
   });
-  const when = <T>(what: string, look: () => T | undefined | false): Promise<T> =>
+  const when = <T>(what: string, probe: () => T | undefined | false): Promise<T> =>
     new Promise((resolve, reject) => {
       const listener = (): void => {
-        const found = look();
+        const found = probe();
         if (found === undefined || found === false) {
           if (gone === null) return;
           reject(new Error(`the worker ended (${gone}) before ${what}`));
@@ -117,12 +117,12 @@ export function forkWorker(env: Record<string, string>, options: { main?: string
   };
   started.add(worker);
   void ended.then(() => started.delete(worker));
-  // Whoever does not wait for it is not told: a worker may be meant to die early.
+  // An unawaited rejection must not fail the process: some tests end a worker early on purpose.
   worker.ready.catch(() => undefined);
   return worker;
 }
 
-/** Starts a worker that dies or stands still at these points; see crash-worker. */
+/** Starts a worker that ends or holds runs at these points; see crash-worker.ts. */
 export function forkCrashWorker(
   env: Record<string, string>,
   crash: { points: readonly string[]; action: 'kill' | 'stop'; after?: number },
@@ -138,7 +138,7 @@ export function forkCrashWorker(
   );
 }
 
-/** Ends every process that was started here and is still there. */
+/** Ends every worker process that still runs. */
 export async function endWorkers(): Promise<void> {
   await Promise.all([...started].map((worker) => worker.kill()));
 }

@@ -1,4 +1,4 @@
-// The API over real HTTP on a world's database, with a key of each kind for both of its companies.
+// Serves the API over real HTTP on the database of a world, with a key of each kind for both companies.
 
 import { randomBytes } from 'node:crypto';
 import pino from 'pino';

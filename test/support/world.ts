@@ -1,5 +1,5 @@
-// A room with agents of two companies in a database of its own, for tests below the API: companies, keys and rosters are
-// written straight into the store, messages go through the same draft as the door's.
+// A room with agents of two companies in a new database, for tests below the API. Companies, keys and rosters are inserted
+// directly; messages use the same draft as the API.
 
 import { randomBytes } from 'node:crypto';
 import { connectDatabase, type Database } from '../../prisma/client';
@@ -55,13 +55,13 @@ export interface WorldOptions {
   readonly onCrash?: OnCrash;
   readonly rights?: Rights;
   readonly poolSize?: number;
-  /** How long a transaction may take before Postgres gives it up: longer where many wait for one room. */
+  /** The time after which Postgres ends a transaction. Longer in tests where many transactions wait for one room. */
   readonly transactionMs?: number;
   readonly runAllowance?: number;
   readonly masterKeys?: string;
 }
 
-/** Makes a world in a fresh database. */
+/** Creates a world in a new database. */
 export async function createWorld(options: WorldOptions): Promise<World> {
   const { transactionMs = 9_500 } = options;
   const test = await createTestDatabase({ migrated: true });

@@ -8,18 +8,18 @@ import { connectDatabase } from '../../prisma/client';
 import { reconcileOnce } from '../../worker/reconciler';
 import { deliverSignals } from '../../worker/signal-dispatcher';
 import { openWorldApi } from '../support/world-api';
-import { decide, heldOf, holdStates, letExpire, SAYS_ALL, SEND, setRights } from '../support/holds';
+import { decide, heldOf, holdStates, letExpire, FULL_REPLY, SEND, setRights } from '../support/held-actions';
 import { expectLedgerEqualsRoom } from '../support/ledger';
-import { openParkedGround, type Parked, type ParkedGround } from '../support/parked';
+import { openParkedWorld, type Parked, type ParkedWorld } from '../support/parked';
 import { closedRun, startTestWorker, until } from '../support/runs';
 import { answer } from '../support/scripted-model-server';
 import type { World } from '../support/world';
 
-let ground: ParkedGround;
+let ground: ParkedWorld;
 let world: World;
 
 beforeAll(async () => {
-  ground = await openParkedGround();
+  ground = await openParkedWorld();
   ({ world } = ground);
 });
 afterAll(() => ground.close());
@@ -100,14 +100,14 @@ test('an action expires without a person: run, ledger and inbox agree, and the o
   expect(closed.ending).toBe('replied');
   expect(stepsOf(closed)).toEqual({ reply: 'done', memory: 'expired', 'task_send:1': 'done' });
   expect(await holdStates(world, run.id)).toEqual({ memory: 'expired', 'task_send:1': 'executed' });
-  const { body } = await ground.door.host.member.get(`/v1/runs/${run.id}`);
+  const { body } = await ground.api.host.member.get(`/v1/runs/${run.id}`);
   expect(body.held_actions.map((held: { state: string }) => held.state)).toEqual(['expired', 'executed']);
   await expectLedgerEqualsRoom(world.db, run.id);
 });
 
 test('several held actions of a run, decided in any order, at once or one by one: each decision applies exactly once', async () => {
   const kinds = ['reply', 'memory', 'task_send:1', 'task_send:2'];
-  const reply = { ...SAYS_ALL, tasks_to_send: [SEND, { ...SEND, goal: 'And this.' }] };
+  const reply = { ...FULL_REPLY, tasks_to_send: [SEND, { ...SEND, goal: 'And this.' }] };
   await fc.assert(
     fc.asyncProperty(
       fc.shuffledSubarray(kinds, { minLength: kinds.length }),
@@ -117,7 +117,7 @@ test('several held actions of a run, decided in any order, at once or one by one
         const run = await ground.parkedRun({ reply: 'hold', memory: 'hold', task_send: 'hold' }, reply);
         const all = order.map((step, n) => [step, answers[n]!] as const);
         const send = ([step, decision]: (typeof all)[number]) =>
-          decide(world, ground.door.host.admin, run.id, step, decision);
+          decide(world, ground.api.host.admin, run.id, step, decision);
         if (atOnce) await Promise.all(all.map(send));
         else
           for (const each of all)
@@ -170,13 +170,13 @@ test('a repeated decision reaches the workflow once: the history does not grow w
   const body = { decision: 'decline', hash: action.sha256 };
   for (let batch = 0; batch < 10; batch += 1) {
     const answers = await Promise.all(
-      Array.from({ length: 50 }, () => ground.door.host.member.post(`/v1/held-actions/${action.id}/decision`, body)),
+      Array.from({ length: 50 }, () => ground.api.host.member.post(`/v1/held-actions/${action.id}/decision`, body)),
     );
     expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([200]));
   }
   for (let batch = 0; batch < 5; batch += 1) {
     const cancels = await Promise.all(
-      Array.from({ length: 50 }, () => ground.door.host.member.post(`/v1/runs/${run.id}/cancel`)),
+      Array.from({ length: 50 }, () => ground.api.host.member.post(`/v1/runs/${run.id}/cancel`)),
     );
     expect(new Set(cancels.map(({ status }) => status))).toEqual(new Set([200]));
   }
@@ -194,7 +194,7 @@ test('a cancel and an approval at the same time, 50 times: one outcome each, at 
     const run = await ground.parkedRun(HOLD_SEND, { tasks_to_send: [SEND] });
     const [approval, cancel] = await Promise.all([
       ground.approve(run, 'task_send:1'),
-      ground.door.host.admin.post(`/v1/runs/${run.id}/cancel`),
+      ground.api.host.admin.post(`/v1/runs/${run.id}/cancel`),
     ]);
     const closed = await closedRun(world.db, run.messageId, world.scribe.id);
     const state = (await holdStates(world, run.id))['task_send:1'];
@@ -218,10 +218,10 @@ test('a cancel and an approval at the same time, 50 times: one outcome each, at 
 
 describe('during an outage', () => {
   test('an action decided without a running worker is executed by the next worker', async () => {
-    await ground.aloneWith(async (taskQueue) => {
+    await ground.withoutWorker(async (taskQueue) => {
       const first = await startTestWorker(world, { taskQueue, dispatch: false });
       await setRights(world, HOLD_SEND);
-      ground.model.script(answer.reply(SAYS_ALL));
+      ground.model.script(answer.reply(FULL_REPLY));
       const { messageId } = await world.post('@scribe before the night');
       await first.dispatch();
       const run = await ground.untilParked(messageId);
@@ -237,10 +237,10 @@ describe('during an outage', () => {
   });
 
   test('without Temporal, a decision is recorded, stays in the outbox, and is signalled when Temporal is back', async () => {
-    await ground.aloneWith(async (taskQueue) => {
+    await ground.withoutWorker(async (taskQueue) => {
       const quiet = await startTestWorker(world, { taskQueue, dispatch: false });
       await setRights(world, HOLD_SEND);
-      ground.model.script(answer.reply(SAYS_ALL));
+      ground.model.script(answer.reply(FULL_REPLY));
       const { messageId } = await world.post('@scribe before the outage');
       await quiet.dispatch();
       const run = await ground.untilParked(messageId);
@@ -316,10 +316,10 @@ test('a run cancelled in Temporal while parked ends cancelled, and its actions a
 });
 
 test('parked time does not count: a run that was parked for longer than its limit continues after its approval', async () => {
-  await ground.aloneWith(async (taskQueue) => {
+  await ground.withoutWorker(async (taskQueue) => {
     const short = await startTestWorker(world, { taskQueue, dispatch: false, timeouts: { limitMs: 8_000 } });
     await setRights(world, HOLD_SEND);
-    ground.model.script(answer.reply(SAYS_ALL));
+    ground.model.script(answer.reply(FULL_REPLY));
     const { messageId } = await world.post('@scribe slowly');
     await short.dispatch();
     const run = await ground.untilParked(messageId);

@@ -1,24 +1,24 @@
 // Many parked runs: a worker that starts again executes none of them before its decision, and when all are decided at once,
 // each action is executed once. `npm run bench` does the same with a thousand runs.
 
-import { decide, SEND, setRights } from '../support/holds';
+import { decide, SEND, setRights } from '../support/held-actions';
 import { expectGaplessRoom } from '../support/ledger';
-import { openParkedGround, type ParkedGround } from '../support/parked';
+import { openParkedWorld, type ParkedWorld } from '../support/parked';
 import { startTestWorker, until } from '../support/runs';
 
 const RUNS = 60;
 
-let ground: ParkedGround;
+let ground: ParkedWorld;
 
 beforeAll(async () => {
-  ground = await openParkedGround();
+  ground = await openParkedWorld();
 });
 afterAll(() => ground.close());
 
 test(`${RUNS} parked runs: no workflow task while they wait, and all end after they are decided at once`, async () => {
-  const { world, model, door } = ground;
+  const { world, model, api } = ground;
   const { db } = world;
-  await ground.aloneWith(async (taskQueue) => {
+  await ground.withoutWorker(async (taskQueue) => {
     const first = await startTestWorker(world, { taskQueue });
     ground.worker = first;
     await setRights(world, { task_send: 'hold' });
@@ -31,7 +31,7 @@ test(`${RUNS} parked runs: no workflow task while they wait, and all end after t
           return (await ground.workflowOf(messageId).describe()).historyLength;
         }),
       );
-    for (const { messageId } of posted) await ground.untilSaysParked(messageId);
+    for (const { messageId } of posted) await ground.untilReportedParked(messageId);
     const before = await lengths();
     await first.stop();
 
@@ -44,7 +44,7 @@ test(`${RUNS} parked runs: no workflow task while they wait, and all end after t
 
     const runs = await db.run.findMany({ where: { messageId: { in: posted.map((each) => each.messageId) } } });
     const answers = await Promise.all(
-      runs.map((run) => decide(world, door.host.member, run.id, 'task_send:1', 'approve')),
+      runs.map((run) => decide(world, api.host.member, run.id, 'task_send:1', 'approve')),
     );
     expect(answers.map(({ status }) => status)).toEqual(runs.map(() => 200));
     await until('all to end', async () => (await db.run.count({ where: { state: 'closed' } })) === RUNS);

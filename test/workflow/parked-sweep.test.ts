@@ -4,17 +4,17 @@
 import { createParkedSweep } from '../../worker/parked-sweep';
 import { reconcileOnce } from '../../worker/reconciler';
 import { wakeWorkflowId } from '../../workflows/contract';
-import { holdStates } from '../support/holds';
+import { holdStates } from '../support/held-actions';
 import { expectLedgerEqualsRoom } from '../support/ledger';
-import { openParkedGround, type ParkedGround } from '../support/parked';
+import { openParkedWorld, type ParkedWorld } from '../support/parked';
 import { until } from '../support/run-waits';
 import type { World } from '../support/world';
 
-let ground: ParkedGround;
+let ground: ParkedWorld;
 let world: World;
 
 beforeAll(async () => {
-  ground = await openParkedGround();
+  ground = await openParkedWorld();
   ({ world } = ground);
 });
 afterAll(() => ground.close());
@@ -25,7 +25,7 @@ const sweep = () => createParkedSweep(ground.reconciler()).runOnce();
 test('a terminated parked workflow is found among the recently closed executions: its run is lost', async () => {
   const run = await ground.parkedRun(HOLD_SEND);
   const handle = ground.workflowOf(run.messageId);
-  await ground.untilSaysParked(run.messageId);
+  await ground.untilReportedParked(run.messageId);
   await handle.terminate();
   await until('the run to be lost', async () => {
     await sweep();
@@ -56,7 +56,7 @@ test('a deleted parked workflow is found within the hour: its run is lost', asyn
 
 test('a reset copy that stays parked gets a recheck signal: it is fenced and has no effect', async () => {
   const run = await ground.parkedRun(HOLD_SEND);
-  await ground.untilSaysParked(run.messageId);
+  await ground.untilReportedParked(run.messageId);
   const handle = ground.workflowOf(run.messageId);
   const { events } = await handle.fetchHistory();
   const last = events?.findLast((event) => event.workflowTaskCompletedEventAttributes);
@@ -66,7 +66,7 @@ test('a reset copy that stays parked gets a recheck signal: it is fenced and has
     workflowTaskFinishEventId: last!.eventId!,
     requestId: `reset-${run.id}`,
   });
-  await ground.untilSaysParked(run.messageId, copy);
+  await ground.untilReportedParked(run.messageId, copy);
   await until('the copy to end', async () => {
     await sweep();
     return (await ground.workflowOf(run.messageId, copy).describe()).status.name === 'COMPLETED';
@@ -79,7 +79,7 @@ test('a reset copy that stays parked gets a recheck signal: it is fenced and has
 test('an execution whose run is missing in Postgres gets a recheck signal, and ends', async () => {
   const run = await ground.parkedRun(HOLD_SEND);
   const handle = ground.workflowOf(run.messageId);
-  await ground.untilSaysParked(run.messageId);
+  await ground.untilReportedParked(run.messageId);
   await world.db
     .$executeRaw`UPDATE runs SET workflow_id = 'forgotten', temporal_run_id = 'forgotten' WHERE id = ${run.id}`;
   await until('the execution to end', async () => {
@@ -92,7 +92,7 @@ test('an execution whose run is missing in Postgres gets a recheck signal, and e
 test('parked runs in a correct state are not changed', async () => {
   const run = await ground.parkedRun(HOLD_SEND);
   const handle = ground.workflowOf(run.messageId);
-  await ground.untilSaysParked(run.messageId);
+  await ground.untilReportedParked(run.messageId);
   const before = (await handle.describe()).historyLength;
   await reconcileOnce(ground.reconciler());
   await sweep();

@@ -1,7 +1,7 @@
 // The cells of the table: every crash point, fault and policy, and the result of each.
 
 import type { CrashOutcome } from '../../support/crash-outcome';
-import { nearestThing, whyNotApplicable, type CrashFault } from '../../support/crash-faults';
+import { replacementOf, whyNotApplicable, type CrashFault } from '../../support/crash-faults';
 import { ALL_CRASH_POINTS, type CrashPoint } from '../../support/crash-points';
 import { ON_CRASH, type OnCrash } from '../../../workflows/contract';
 
@@ -36,7 +36,7 @@ export function skipCell(cell: Cell): CellResult | null {
 }
 
 export function judgeCell(cell: Cell, outcome: CrashOutcome): CellResult {
-  const nearest = nearestThing(cell.fault, cell.point);
+  const nearest = replacementOf(cell.fault, cell.point);
   const { cut } = outcome;
   const at = cut === null ? '' : ` (${cut.activity}, transaction ${cut.transaction})`;
   return {

@@ -11,7 +11,7 @@ import type { PipelineTx, Tx } from '../../../prisma/store/db/transaction';
 import type { ApiClient, Json } from '../../support/api';
 import { openWorldApi, type WorldApi } from '../../support/world-api';
 import { openEvents, type EventReader } from '../../support/event-source';
-import { decide, heldRun, letExpire, SAYS_ALL, SEND, setRights } from '../../support/holds';
+import { decide, heldRun, letExpire, FULL_REPLY, SEND, setRights } from '../../support/held-actions';
 import { HOLD_EXPIRY_MS } from '../../support/runs';
 import { activitiesOf, holdTransaction, repliedRun, untilWaiting, type OpenRun } from '../../support/store-runs';
 import { createWorld, type World } from '../../support/world';
@@ -298,7 +298,7 @@ test('a feed without readers for a long time is numbered in parts, and is comple
 });
 
 test('a stream gets each change at its commit, even without a room event', async () => {
-  const run = await heldRun(world, HOLD_SEND, SAYS_ALL);
+  const run = await heldRun(world, HOLD_SEND, FULL_REPLY);
   const stream = await openStream((await readAllPages(api.host.member)).next);
   await decide(world, api.host.member, run.id, STEP, 'approve');
   expect(statesIn(await heldFrom(stream, 1))).toEqual([`${run.id} approved`]);

@@ -9,7 +9,7 @@ import fc from 'fast-check';
 import { connectDatabase, type Database } from '../../../prisma/client';
 import { deliverWakes } from '../../../prisma/store/runs/wakes';
 import { createTestDatabase, type TestDatabase } from '../../support/database';
-import { openGrounds, putToSleep, wakeUp, type Ground } from '../../support/interleaving-grounds';
+import { openProgramRooms, postponeWakes, makeWakesDue, type ProgramRoom } from '../../support/interleaving-rooms';
 import { violationsOf, Watch } from '../../support/interleaving-invariants';
 import { COMMAND_WEIGHTS, Player, type Command, type CommandKind } from '../../support/interleavings';
 import { waitForNothingHeld } from '../../support/ledger';
@@ -50,7 +50,7 @@ const program = fc.record({
 
 let base: TestDatabase;
 const databases: Database[] = [];
-const grounds: Ground[] = [];
+const grounds: ProgramRoom[] = [];
 let played = 0;
 const endings = new Map<string, number>();
 
@@ -75,25 +75,25 @@ afterAll(async () => {
   await base.drop();
 });
 
-async function nextGround(): Promise<Ground> {
-  if (grounds.length === 0) grounds.push(...(await openGrounds(databases[0] as Database, 40)));
-  return grounds.pop() as Ground;
+async function nextGround(): Promise<ProgramRoom> {
+  if (grounds.length === 0) grounds.push(...(await openProgramRooms(databases[0] as Database, 40)));
+  return grounds.pop() as ProgramRoom;
 }
 
 async function play({ delivered, commands }: { delivered: boolean; commands: readonly Command[] }): Promise<void> {
   const pools = databases;
   const db = pools[0] as (typeof pools)[number];
   const ground = await nextGround();
-  await wakeUp(db, ground);
+  await makeWakesDue(db, ground);
   if (delivered) await deliverWakes(db, 10);
   const player = new Player(ground, pools);
   const watch = new Watch(db, ground.roomId);
   const changed: string[] = [];
   for (const batch of inBatches(commands)) {
     await Promise.all(batch.map((each) => player.play(each)));
-    changed.push(...(await watch.look()));
+    changed.push(...(await watch.check()));
   }
-  await putToSleep(db, ground);
+  await postponeWakes(db, ground);
   played += commands.length;
   const found = [...changed, ...(await violationsOf(db, ground, player.trace))];
   if (found.length > 0) throw new Error(`${ground.roomId}:\n  ${found.join('\n  ')}`);
@@ -152,15 +152,15 @@ test('the check finds a second effect, a second grant and a second request', asy
   const pools = databases;
   const db = pools[0] as (typeof pools)[number];
   const ground = await nextGround();
-  await wakeUp(db, ground);
+  await makeWakesDue(db, ground);
   await deliverWakes(db, 10);
-  await putToSleep(db, ground);
+  await postponeWakes(db, ground);
   const player = new Player(ground, pools);
   const watch = new Watch(db, ground.roomId);
   const next = { kind: 'next', wake: 0, execution: 0, pool: 0, variant: 0, together: false } as const;
   // A claim, a request, the reply and five steps.
   for (let step = 0; step < 8; step += 1) await player.play(next);
-  expect(await watch.look()).toEqual([]);
+  expect(await watch.check()).toEqual([]);
   expect(await violationsOf(db, ground, player.trace)).toEqual([]);
   const runId = player.trace.runs.get(0) as string;
   expect(await db.run.findUniqueOrThrow({ where: { id: runId } })).toMatchObject({ ending: 'replied' });
@@ -170,10 +170,10 @@ test('the check finds a second effect, a second grant and a second request', asy
     SELECT 'msg_twice', room_id, 1000, kind, company_id, author_kind, author_id, author_name, text, hop, run_id
     FROM messages WHERE run_id = ${runId} AND kind = 'text'`;
   expect(await violationsOf(db, ground, player.trace)).toEqual([
-    expect.stringMatching(/did \[.*msg_twice.*\], and says/),
+    expect.stringMatching(/the room has \[.*msg_twice.*\], the ledger has/),
     expect.stringContaining('a message follows its ending'),
   ]);
-  expect(await watch.look()).toEqual([expect.stringContaining('the closed run of')]);
+  expect(await watch.check()).toEqual([expect.stringContaining('the closed run of')]);
   await db.message.delete({ where: { id: 'msg_twice' } });
 
   player.trace.sends.push(`${runId} 1`);

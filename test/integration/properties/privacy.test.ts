@@ -3,7 +3,7 @@
 
 import fc from 'fast-check';
 import { expectStatus, startTestApi, type Json, type TestApi, type TestRoom } from '../../support/api';
-import { playOut, readAll, type Happening } from '../../support/two-worlds';
+import { runActions, readAll, type RoomAction } from '../../support/privacy-worlds';
 import { repetitions } from '../../support/test-runs';
 
 let api: TestApi;
@@ -13,15 +13,15 @@ beforeAll(async () => {
 });
 afterAll(() => api.close());
 
-const happening: fc.Arbitrary<Happening> = fc.oneof(
-  fc.record({ what: fc.constant('say' as const), to: fc.constantFrom('scribe', 'scout', 'nobody') }), // word-lint: a value of Happening
+const happening: fc.Arbitrary<RoomAction> = fc.oneof(
+  fc.record({ what: fc.constant('say' as const), to: fc.constantFrom('scribe', 'scout', 'none') }),
   fc.record({ what: fc.constant('remember' as const), visibility: fc.constantFrom('shared', 'private') }),
   fc.record({ what: fc.constant('send_task' as const), to: fc.constantFrom('scribe', 'scout') }),
   fc.record({ what: fc.constant('run' as const), comes: fc.constantFrom('reply', 'refused', 'cancelled') }),
   fc.record({ what: fc.constantFrom('instruct', 'shut', 'reopen', 'add_keys', 'limit', 'rights') }),
 );
 
-const EVERYTHING: readonly Happening[] = [
+const EVERYTHING: readonly RoomAction[] = [
   { what: 'remember', visibility: 'private' },
   { what: 'remember', visibility: 'shared' },
   { what: 'instruct' },
@@ -63,11 +63,11 @@ async function readAroundNow({ path, id, tamarack }: TestRoom): Promise<string[]
   return lines;
 }
 
-async function readBoth(program: readonly Happening[]): Promise<[string[], string[]]> {
+async function readBoth(program: readonly RoomAction[]): Promise<[string[], string[]]> {
   const read = async (side: 0 | 1): Promise<string[]> => {
     worlds += 1;
     const suffix = `-w${worlds}`;
-    const room = await playOut(api, suffix, side, program);
+    const room = await runActions(api, suffix, side, program);
     await claimLater(room, side);
     return [...(await readAll(api, room, suffix)), ...(await readAroundNow(room))];
   };
@@ -105,7 +105,7 @@ test('the check finds a difference in shared data', async () => {
   expect(right).toEqual(left);
   worlds += 1;
   const suffix = `-w${worlds}`;
-  const room = await playOut(api, suffix, 0, []);
+  const room = await runActions(api, suffix, 0, []);
   await room.larkspur.member.post(`${room.path}/events`, { type: 'memory', category: 'fact', content: 'plain' });
   expect([...(await readAll(api, room, suffix)), ...(await readAroundNow(room))]).not.toEqual(left);
 });

@@ -4,12 +4,12 @@
 import { PRESETS } from '../../../prisma/store/rooms/roster';
 import { ENDINGS, wakeWorkflowId } from '../../../workflows/contract';
 import { failingIn } from '../../support/faults';
-import { heldOf, setRights } from '../../support/holds';
+import { heldOf, setRights } from '../../support/held-actions';
 import { resetExecution } from '../../support/histories-read';
 import { expectLedgerEqualsRoom } from '../../support/ledger';
 import { closedRun, startTestWorker, TEST_TIMEOUTS, until, type TestWorker } from '../../support/runs';
 import { startScriptedModel, type ScriptedModel } from '../../support/scripted-model-server';
-import { takeWay, WAYS, type Way } from '../../support/ways';
+import { runWay, WAYS, type Way } from '../../support/ways';
 import { createWorld, type World } from '../../support/world';
 
 let model: ScriptedModel;
@@ -52,7 +52,7 @@ async function go(way: Way) {
   Object.assign(timeouts, TEST_TIMEOUTS, way.timeouts);
   await world.db.room.update({ where: { id: world.roomId }, data: { onCrash: way.onCrash ?? 'stop' } });
   await setRights(world, way.rights ?? PRESETS.autonomous);
-  const { messageId } = await takeWay({ model, world, worker }, way);
+  const { messageId } = await runWay({ model, world, worker }, way);
   const run =
     way.ending === null
       ? await until('the run to be parked', () =>

@@ -1,4 +1,4 @@
-// Rooms for random programs, each of its own and all in one database, made many at a time.
+// Creates rooms for random programs: one room for each program, many rooms at a time, all in one database.
 
 import { RoomDraft, type Author } from '../../prisma/store/rooms/room-draft';
 import { newId } from '../../prisma/store/db/ids';
@@ -7,8 +7,8 @@ import { lockRoomForWrite } from '../../prisma/store/rooms/roster';
 import { stageTask } from '../../prisma/store/rooms/tasks';
 import type { Database } from '../../prisma/store/db/database';
 
-/** A room of its own for one program: two companies, three agents, a message for each of two of them and a task. */
-export interface Ground {
+/** The room of one program: two companies, three agents, a message for each of two agents, and a task. */
+export interface ProgramRoom {
   readonly roomId: string;
   readonly companies: readonly { id: string; person: Author }[];
   readonly agents: readonly (Author & { readonly keyId: string })[];
@@ -16,11 +16,11 @@ export interface Ground {
   readonly taskId: string;
 }
 
-/** Few enough that some programs spend it. */
+/** Small enough that some programs use all of it. */
 export const ALLOWANCE = 5;
 
-/** Opens rooms for `count` programs, their rows in a few statements. */
-export async function openGrounds(db: Database, count: number): Promise<Ground[]> {
+/** Creates the rooms of `count` programs with a few statements. */
+export async function openProgramRooms(db: Database, count: number): Promise<ProgramRoom[]> {
   const slugs = ['ana', 'ben', 'clerk'];
   const drafts = Array.from({ length: count }, () => {
     const companies = [newId('co'), newId('co')].map((id) => ({
@@ -80,23 +80,23 @@ export async function openGrounds(db: Database, count: number): Promise<Ground[]
       rightTaskSend: 'go',
     })),
   });
-  const grounds: Ground[] = [];
-  for (const draft of drafts) grounds.push({ ...draft, ...(await writeWakes(db, draft)) });
-  for (const ground of grounds) await putToSleep(db, ground);
-  return grounds;
+  const programRooms: ProgramRoom[] = [];
+  for (const draft of drafts) programRooms.push({ ...draft, ...(await writeWakes(db, draft)) });
+  for (const programRoom of programRooms) await postponeWakes(db, programRoom);
+  return programRooms;
 }
 
-/** The dispatcher sees this room's wakes from now on. */
-export async function wakeUp(db: Database, { roomId }: Ground): Promise<void> {
+/** Makes the wakes of this room due, so that the dispatcher takes them. */
+export async function makeWakesDue(db: Database, { roomId }: ProgramRoom): Promise<void> {
   await db.$executeRaw`UPDATE wakes SET due_at = clock_timestamp() - interval '1 second' WHERE room_id = ${roomId}`;
 }
 
-/** The dispatcher passes this room's wakes over, whatever state they are in: the next program is not to see them. */
-export async function putToSleep(db: Database, { roomId }: Ground): Promise<void> {
+/** Moves the wakes of this room a year ahead, so that the dispatcher skips them during the next program. */
+export async function postponeWakes(db: Database, { roomId }: ProgramRoom): Promise<void> {
   await db.$executeRaw`UPDATE wakes SET due_at = clock_timestamp() + interval '1 year' WHERE room_id = ${roomId}`;
 }
 
-/** A message by hand, which answers nothing. */
+/** The fields of a message that a person posts and that refers to no other message. */
 export const FIRST_POST = { hop: 0, runId: null, refersTo: null };
 const UNSPECIFIED = {
   acceptanceCriteria: [],
@@ -108,8 +108,8 @@ const UNSPECIFIED = {
 
 async function writeWakes(
   db: Database,
-  { roomId, companies, agents }: Pick<Ground, 'roomId' | 'companies' | 'agents'>,
-): Promise<Pick<Ground, 'wakes' | 'taskId'>> {
+  { roomId, companies, agents }: Pick<ProgramRoom, 'roomId' | 'companies' | 'agents'>,
+): Promise<Pick<ProgramRoom, 'wakes' | 'taskId'>> {
   return db.transaction(async (tx) => {
     const author = (companies[0] as (typeof companies)[number]).person;
     const room = await lockRoomForWrite(tx, roomId, author.companyId);

@@ -1,7 +1,7 @@
-// Runs that stand at their crash points: each in a room of its own, all in one worker process, until something happens to it.
+// Opens crash runs, each in its own room, and holds all of them at their crash points in one worker process.
 
 import { randomBytes } from 'node:crypto';
-import { countParked, decideToStand, letHold } from './crash-holds';
+import { countParked, decideBeforeFault, holdTaskSends } from './crash-holds';
 import type { CrashPoint } from './crash-points';
 import { declareEveryKind, openRoom, type TestRoom } from './rooms';
 import { until } from './runs';
@@ -10,8 +10,8 @@ import { forkCrashWorker, type WorkerProcess } from './worker-processes';
 import type { World } from './world';
 import type { OnCrash } from '../../workflows/contract';
 
-/** Fits a busy machine; a run that reaches its point late costs nothing but time. */
-const ALL_STAND_MS = 120_000;
+/** Long enough for a busy machine; a run that reaches its point late only takes time. */
+const ALL_HELD_MS = 120_000;
 
 export interface CrashCase {
   readonly point: CrashPoint;
@@ -21,13 +21,13 @@ export interface CrashCase {
 export interface CrashRun extends CrashCase {
   readonly room: TestRoom;
   readonly messageId: string;
-  /** What its model is asked, and no other's. */
+  /** A text in the model requests of this run and of no other run. */
   readonly marker: string;
 }
 
 /**
- * A room and a task of every kind of step for each case, in an otherwise empty world. A case of `closeRun` meets a
- * provider that refuses: a run closes by that activity only when no step does it.
+ * Opens a room for each case in an otherwise empty world, and sends a task whose reply declares a step of every kind. For a
+ * case of `closeRun`, the provider refuses: a run closes by that activity only if no step closes it.
  */
 export async function openCrashRuns(
   world: World,
@@ -35,17 +35,17 @@ export async function openCrashRuns(
   cases: readonly CrashCase[],
 ): Promise<CrashRun[]> {
   const answers = new Map<string, ScriptedAnswer>();
-  // The model may have seen other worlds before.
+  // The model may have answered requests of other worlds before.
   const batch = randomBytes(6).toString('hex');
   model.respond((request) => {
     const shown = request.textOf('user');
     for (const [text, scripted] of answers) if (shown.includes(text)) return scripted;
-    throw new Error('a request of no case');
+    throw new Error('the request belongs to no case');
   });
   const runs: CrashRun[] = [];
   for (const [index, { point, onCrash }] of cases.entries()) {
     const room = await openRoom(world, { name: String(index), modelUrl: model.url, onCrash });
-    await letHold(world, { point, agentId: room.agent.id });
+    await holdTaskSends(world, { point, agentId: room.agent.id });
     const marker = `case ${index} of ${batch}.`;
     const { messageId, taskId } = await room.sendTask(marker);
     const refused = answer.error(401, 'invalid_api_key');
@@ -55,27 +55,27 @@ export async function openCrashRuns(
   return runs;
 }
 
-/** Starts a worker and resolves when every run stands at its point in it. */
-export async function standAll(
+/** Starts a worker and resolves when it holds every run at its point. */
+export async function holdAllRuns(
   world: World,
   env: Record<string, string>,
   runs: readonly CrashRun[],
-  onStanding: (count: number) => void = () => undefined,
+  onHeld: (count: number) => void = () => undefined,
 ): Promise<WorkerProcess> {
   const points = runs.map(({ point, room }) => `${point}@${room.agent.id}`);
   const worker = forkCrashWorker(env, { points, action: 'stop' });
   try {
     await worker.ready;
-    await decideToStand(world, holdCasesOf(runs));
-    const standing = runs.length - countParked(runs);
+    await decideBeforeFault(world, holdCasesOf(runs));
+    const expected = runs.length - countParked(runs);
     await until(
       'every run to reach its point',
       async () => {
-        onStanding(worker.stops.length);
+        onHeld(worker.stops.length);
         if (hasEnded(worker)) throw new Error('the worker ended before every run had reached its point');
-        return worker.stops.length === standing;
+        return worker.stops.length === expected;
       },
-      ALL_STAND_MS,
+      ALL_HELD_MS,
     );
     return worker;
   } catch (error) {
@@ -84,7 +84,7 @@ export async function standAll(
   }
 }
 
-/** The runs as `crash-holds.ts` knows them. */
+/** The runs as the cases of crash-holds.ts. */
 export function holdCasesOf(runs: readonly CrashRun[]): { point: CrashPoint; agentId: string }[] {
   return runs.map(({ point, room }) => ({ point, agentId: room.agent.id }));
 }
@@ -93,7 +93,7 @@ export function hasEnded({ child }: WorkerProcess): boolean {
   return child.exitCode !== null || child.signalCode !== null;
 }
 
-/** Whether the id of a workflow is that of this run. */
+/** Whether this is the workflow id of this run. */
 export function isOfRun(workflowId: string, run: CrashRun): boolean {
   return workflowId.startsWith(`wake/${run.room.agent.id}/`);
 }

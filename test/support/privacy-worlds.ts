@@ -1,5 +1,5 @@
-// Two worlds that differ only in what one company keeps to itself, and everything that the other company can read of each.
-// If the two readings are the same, nothing private shows: no text, no count, no order, no reason.
+// Creates two worlds that differ only in the private data of one company, and reads everything that the other company can
+// read. If both results are equal, nothing private is visible: no text, no count, no order, no reason.
 
 import { allRoutes } from '../../api/app';
 import { claimMessage } from '../../prisma/store/runs/claims';
@@ -10,12 +10,12 @@ import { renderContext } from '../../activities/context/render';
 import { expectStatus, setUpRoom, type ApiAnswer, type ApiClient, type Json, type TestApi, type TestRoom } from './api';
 import { answered, LIMITS, newExecution, NO_FACTS } from './store-runs';
 
-/** What tells the two worlds apart. */
+/** The index of one of the two worlds. */
 export type Side = 0 | 1;
 
-/** One thing that happens in both worlds; `secret` differs between them and is nobody's but Larkspur's. */
-export type Happening =
-  | { readonly what: 'say'; readonly to: 'scribe' | 'scout' | 'nobody' }
+/** One action in both worlds. Its secret data differs between the worlds and is private to Larkspur. */
+export type RoomAction =
+  | { readonly what: 'say'; readonly to: 'scribe' | 'scout' | 'none' }
   | { readonly what: 'remember'; readonly visibility: 'shared' | 'private' }
   | { readonly what: 'send_task'; readonly to: 'scribe' | 'scout' }
   | { readonly what: 'instruct' }
@@ -26,39 +26,43 @@ export type Happening =
   | { readonly what: 'rights' }
   | { readonly what: 'run'; readonly comes: 'reply' | 'refused' | 'cancelled' };
 
-/** A room of Larkspur in which everything happens in order, its secrets on one side. */
-export async function playOut(
+/** Creates a room of Larkspur and runs the actions in order, with the secrets of this side. */
+export async function runActions(
   api: TestApi,
   suffix: string,
   side: Side,
-  program: readonly Happening[],
+  program: readonly RoomAction[],
 ): Promise<TestRoom> {
   const room = await setUpRoom(api, { suffix });
   const { larkspur } = room;
-  for (const [index, happening] of program.entries()) await happen(api, room, happening, side, index);
+  for (const [index, action] of program.entries()) await runAction(api, room, action, side, index);
   await deliverWakes(api.db, 100);
   await expectStatus(201, larkspur.member.post(`${room.path}/events`, { type: 'message', text: 'the end' }));
   return room;
 }
 
-async function happen(api: TestApi, room: TestRoom, happening: Happening, side: Side, index: number): Promise<void> {
+async function runAction(api: TestApi, room: TestRoom, action: RoomAction, side: Side, index: number): Promise<void> {
   const { larkspur } = room;
   const secret = side === 0 ? `azure-${index}` : `crimson-${index} is longer`;
   const post = (body: object): Promise<Json> => expectStatus(201, larkspur.member.post(`${room.path}/events`, body));
   const agent = `/v1/agents/${larkspur.agentId}`;
-  switch (happening.what) {
+  switch (action.what) {
     case 'say':
-      await post({ type: 'message', text: happening.to === 'nobody' ? 'well' : `@${happening.to} hello` });
+      await post({ type: 'message', text: action.to === 'none' ? 'well' : `@${action.to} hello` });
       return;
     case 'remember': {
-      const kept = { category: side === 0 ? 'fact' : 'decision', content: secret, tags: side === 0 ? [secret] : [] };
-      const told = { category: 'fact', content: `line ${index}`, tags: ['told'] };
-      const { visibility } = happening;
-      await post({ type: 'memory', visibility, ...(visibility === 'private' ? kept : told) });
+      const secretLine = {
+        category: side === 0 ? 'fact' : 'decision',
+        content: secret,
+        tags: side === 0 ? [secret] : [],
+      };
+      const shared = { category: 'fact', content: `line ${index}`, tags: ['shared'] };
+      const { visibility } = action;
+      await post({ type: 'memory', visibility, ...(visibility === 'private' ? secretLine : shared) });
       return;
     }
     case 'send_task':
-      await post({ type: 'task', to: happening.to, goal: `goal ${index}` });
+      await post({ type: 'task', to: action.to, goal: `goal ${index}` });
       return;
     case 'instruct':
       await expectStatus(200, larkspur.admin.patch(agent, { instructions: secret, model: `model-${side}` }));
@@ -91,11 +95,11 @@ async function happen(api: TestApi, room: TestRoom, happening: Happening, side: 
       return;
     }
     case 'run':
-      return run(api, room, happening.comes, side, secret);
+      return run(api, room, action.comes, side, secret);
   }
 }
 
-// A run of Larkspur's agent, carried out through the store. What it came to is the same on both sides; how is not.
+// A run of Larkspur's agent through the store. Its ending is equal on both sides; its private details differ.
 async function run(api: TestApi, room: TestRoom, comes: 'reply' | 'refused' | 'cancelled', side: Side, secret: string) {
   const { larkspur } = room;
   await expectStatus(200, larkspur.member.post(`/v1/agents/${larkspur.agentId}/resume`));
@@ -109,14 +113,14 @@ async function run(api: TestApi, room: TestRoom, comes: 'reply' | 'refused' | 'c
   if (claim.kind !== 'granted') throw new Error(`not granted: ${claim.kind}`);
   const { runId } = claim;
   const request = await claimRequest(api.db, execution, runId, renderContext);
-  if (request.kind !== 'send') throw new Error(`not to be sent: ${request.kind}`);
+  if (request.kind !== 'send') throw new Error(`no request to send: ${request.kind}`);
   switch (comes) {
     case 'reply': {
       const memory = { category: 'fact', content: secret, tags: [], visibility: 'private' } as const;
       const tokens = { inputTokens: 10 + side, outputTokens: 20 + side };
       const reply = { ...answered({ reply: null, memory: side === 0 ? null : memory }), ...tokens };
       await endRequest(api.db, execution, runId, request.number, reply, request.target);
-      await closeRun(api.db, execution, runId, { kind: 'cancelled' }, { by: 'somebody', why: secret });
+      await closeRun(api.db, execution, runId, { kind: 'cancelled' }, { by: 'an admin', why: secret });
       return;
     }
     case 'refused': {
@@ -137,7 +141,7 @@ async function run(api: TestApi, room: TestRoom, comes: 'reply' | 'refused' | 'c
   }
 }
 
-/** Every id of a kind that exists, whoever may know of it. */
+/** Every existing id of each kind, visible or not. */
 async function knownIds(api: TestApi, room: TestRoom): Promise<Record<string, string[]>> {
   const { db } = api;
   const where = { roomId: room.id };
@@ -147,7 +151,7 @@ async function knownIds(api: TestApi, room: TestRoom): Promise<Record<string, st
     company: [room.larkspur.id, room.tamarack.id],
     agent: [room.larkspur.agentId, room.tamarack.agentId],
     room: [room.id],
-    // Those set up first, of which both worlds have as many.
+    // Only the first keys, which exist in both worlds.
     key: ids(await db.apiKey.findMany({ where: { companyId }, orderBy: { id: 'asc' } })).slice(0, 8),
     model_key: [room.larkspur.modelKeyId, room.tamarack.modelKeyId],
     message: ids(await db.message.findMany({ where })),
@@ -158,7 +162,7 @@ async function knownIds(api: TestApi, room: TestRoom): Promise<Record<string, st
   };
 }
 
-/** Queries that look closer than the bare list. */
+/** Queries that filter or sort a list. */
 const QUERIES: Readonly<Record<string, readonly string[]>> = {
   '/v1/rooms/:room/memory': [
     '?deprecated=true',
@@ -174,20 +178,20 @@ const QUERIES: Readonly<Record<string, readonly string[]>> = {
 };
 
 /**
- * Everything that Tamarack's keys can read: every GET of the route table for every id there is, with what is particular to a
- * world (ids, times, names with its suffix) replaced by the place where it first appeared.
+ * Everything that Tamarack's keys can read: every GET of the route table with every id. Values that differ between worlds
+ * (ids, times, names with the suffix) are replaced by the position of their first appearance.
  */
 export async function readAll(api: TestApi, room: TestRoom, suffix: string): Promise<string[]> {
   const known = await knownIds(api, room);
   const routes = allRoutes(api.routeDeps).filter((route) => route.method === 'get');
   const { admin, member, service, agent } = room.tamarack;
-  const plain = normaliser(suffix, Object.values(known).flat());
+  const normalize = createNormalizer(suffix, Object.values(known).flat());
   const lines: string[] = [];
   for (const [who, key] of Object.entries({ admin, member, service, agent })) {
     for (const { path } of routes) {
       for (const filled of fill(path, known)) {
         for (const query of ['', ...(QUERIES[path] ?? [])]) {
-          lines.push(plain(`${who} ${filled}${query} ${describe(await get(key, filled + query))}`));
+          lines.push(normalize(`${who} ${filled}${query} ${describe(await get(key, filled + query))}`));
         }
       }
     }
@@ -210,15 +214,15 @@ function fill(path: string, known: Readonly<Record<string, readonly string[]>>):
   return (known[name] ?? []).flatMap((id) => fill(path.replace(`:${name}`, id), known));
 }
 
-function normaliser(suffix: string, known: readonly string[]): (line: string) => string {
-  const places = new Map<string, string>(known.map((id) => [id, `${id.split('_')[0]}#known`]));
-  for (const [index, id] of known.entries()) places.set(id, `known#${index}`);
+function createNormalizer(suffix: string, known: readonly string[]): (line: string) => string {
+  const names = new Map<string, string>(known.map((id) => [id, `${id.split('_')[0]}#known`]));
+  for (const [index, id] of known.entries()) names.set(id, `known#${index}`);
   return (line) =>
     line
       .replaceAll(suffix, '')
       .replace(/\b[a-z]+_[0-7][0-9a-hjkmnp-tv-z]{25}\b/g, (id) => {
-        if (!places.has(id)) places.set(id, `id#${places.size}`);
-        return places.get(id) as string;
+        if (!names.has(id)) names.set(id, `id#${names.size}`);
+        return names.get(id) as string;
       })
       .replace(/\d{4}-\d\d-\d\dT[\d:.]+Z/g, 'time')
       .replace(/"next_cursor":"[^"]*"/g, '"next_cursor":"…"');

@@ -1,4 +1,4 @@
-// Held actions for tests: rights that hold, runs whose holds are open, and what became of them.
+// Held actions for tests: sets rights, opens runs with held actions, decides them and reads their states.
 
 import { rightAssignments } from '../../prisma/store/rooms/roster';
 import type { DeclaredReply, HeldActionState, Rights } from '../../workflows/contract';
@@ -18,10 +18,10 @@ export const SEND = {
   deadline: null,
 } as const;
 
-/** A reply, a line and a task to send. */
-export const SAYS_ALL: Partial<DeclaredReply> = { reply: 'Done.', memory: LINE, tasks_to_send: [SEND] };
+/** A reply with a text, a memory line and a task to send. */
+export const FULL_REPLY: Partial<DeclaredReply> = { reply: 'Done.', memory: LINE, tasks_to_send: [SEND] };
 
-/** Sets the rights of the world's scribe; what is not named goes. */
+/** Sets the rights of the world's scribe. A right that is not named is `go`. */
 export async function setRights(world: World, rights: Partial<Rights>): Promise<void> {
   const all = { ...ALL_GO, ...rights };
   await world.db.$executeRaw`
@@ -29,11 +29,11 @@ export async function setRights(world: World, rights: Partial<Rights>): Promise<
     WHERE room_id = ${world.roomId} AND agent_id = ${world.scribe.id}`;
 }
 
-/** A run of the scribe under these rights whose holds are open, without Temporal. */
+/** A run of the scribe with these rights and open held actions, without Temporal. */
 export async function heldRun(
   world: World,
   rights: Partial<Rights>,
-  reply: Partial<DeclaredReply> = SAYS_ALL,
+  reply: Partial<DeclaredReply> = FULL_REPLY,
   options: { task?: boolean } = {},
 ): Promise<OpenRun> {
   await setRights(world, rights);
@@ -42,19 +42,19 @@ export async function heldRun(
   return run;
 }
 
-/** The held actions of a run, by the key of their steps. */
+/** The held actions of a run, by step key. */
 export async function heldOf(world: World, runId: string) {
   const rows = await world.db.heldAction.findMany({ where: { runId }, orderBy: { id: 'asc' } });
   return new Map(rows.map((row) => [row.stepKey, row]));
 }
 
-/** How each held action of a run stands. */
+/** The state of each held action of a run, by step key. */
 export async function holdStates(world: World, runId: string): Promise<Record<string, HeldActionState>> {
   const held = await heldOf(world, runId);
   return Object.fromEntries([...held].map(([key, row]) => [key, row.state as HeldActionState]));
 }
 
-/** Sends a decision about a step of a run, as the person whose key it is, with the hash that the inbox shows. */
+/** Sends a decision about a step of a run with the key of a person, and with the hash that the inbox shows. */
 export async function decide(
   world: World,
   by: KeyClient,
@@ -67,7 +67,7 @@ export async function decide(
   return by.post(`/v1/held-actions/${action.id}/decision`, { decision, hash: action.sha256 });
 }
 
-/** Moves the end of a held action's time into the past, by Postgres' clock. */
+/** Sets the expiry of a held action to the present, by Postgres' clock. */
 export async function letExpire(world: World, runId: string, step: string): Promise<void> {
   await world.db.$executeRaw`
     UPDATE held_actions SET opened_at = opened_at - interval '80 hours', expires_at = clock_timestamp()

@@ -1,4 +1,4 @@
-// What an operator can do to an execution in Temporal, by gRPC, as the CLI and the UI do it.
+// The actions of an operator on an execution in Temporal, by gRPC as in the CLI and the UI.
 
 import { randomUUID } from 'node:crypto';
 import type { Client } from '@temporalio/client';
@@ -6,7 +6,7 @@ import type { History } from '@temporalio/common/lib/proto-utils';
 import { WORKFLOW_TYPE, type AgentRunInput, type AgentRunResult } from '../../workflows/contract';
 import { until } from './runs';
 
-/** One execution: a workflow id and, where it matters which of them, its run id. */
+/** One execution: a workflow id and, for a specific run, its run id. */
 export interface Target {
   readonly workflowId: string;
   readonly temporalRunId?: string | null;
@@ -18,18 +18,18 @@ export interface Pending {
   readonly activityId: string;
   readonly attempt: number;
   readonly paused: boolean;
-  /** Started and not ended. */
+  /** An attempt has started and not ended. */
   readonly running: boolean;
 }
 
-export type OperatorHands = ReturnType<typeof operatorHands>;
+export type OperatorActions = ReturnType<typeof operatorActions>;
 
-export function operatorHands(client: Client) {
+export function operatorActions(client: Client) {
   const { workflowService } = client;
   const execution = (target: Target) => ({ workflowId: target.workflowId, runId: target.temporalRunId ?? '' });
   const common = { namespace: 'default', identity: 'an operator' };
 
-  /** The activity of this type that is scheduled and not ended, or null. */
+  /** The pending activity of this type (scheduled and not ended), or null. */
   const findPending = async (target: Target, type: string): Promise<Pending | null> => {
     const { pendingActivities } = await workflowService.describeWorkflowExecution({
       namespace: 'default',
@@ -49,14 +49,14 @@ export function operatorHands(client: Client) {
 
   return {
     findPending,
-    /** Waits until this activity is pending and nobody works on it. */
+    /** Waits until this activity is pending and no worker runs an attempt. */
     idle: (target: Target, type: string): Promise<Pending> =>
       until(`${type} to be pending and idle`, async () => {
         const pending = await findPending(target, type);
         return pending?.running === false && pending;
       }),
 
-    /** The events at which this execution can be reset: those that completed a workflow task. */
+    /** The events to which this execution can be reset: the completions of workflow tasks. */
     async resetPoints(target: Target): Promise<EventId[]> {
       const handle = client.workflow.getHandle(target.workflowId, target.temporalRunId ?? undefined);
       const { events } = await handle.fetchHistory();
@@ -81,7 +81,7 @@ export function operatorHands(client: Client) {
       client.workflow.getHandle(target.workflowId, target.temporalRunId ?? undefined).cancel(),
     delete: (target: Target) =>
       workflowService.deleteWorkflowExecution({ namespace: 'default', workflowExecution: execution(target) }),
-    /** Waits until Temporal does not know this execution any more: up to half a minute, in which it notes what it has read. */
+    /** Waits until Temporal does not have this execution any more. This takes up to half a minute. */
     gone: (target: Target) =>
       until('the execution to be gone', () =>
         client.workflow
@@ -92,7 +92,7 @@ export function operatorHands(client: Client) {
             () => true,
           ),
       ),
-    /** Starts a workflow by hand under this id, over a closed execution, or over a running one, which it ends. */
+    /** Starts a workflow with this id, also if an execution exists. A running execution is terminated. */
     async startOver(taskQueue: string, workflowId: string, input: AgentRunInput): Promise<string> {
       const handle = await client.workflow.start(WORKFLOW_TYPE, {
         workflowId,
@@ -142,7 +142,7 @@ export function operatorHands(client: Client) {
         updateMask: { paths: ['retry_policy.maximum_attempts'] },
       });
     },
-    /** Says that the activity has done its work, with this result. */
+    /** Completes the activity with this result, in place of its worker. */
     async complete(target: Target, type: string, result: unknown): Promise<void> {
       const { activityId } = await pendingOf(target, type);
       const runId = target.temporalRunId ?? undefined;
@@ -152,5 +152,5 @@ export function operatorHands(client: Client) {
   };
 }
 
-/** As the server numbers them: started, told to cancel, and told to pause. */
+/** Numbers of pending activity states in the server's API: started, cancel requested, pause requested. */
 const RUNNING_STATES: ReadonlySet<number> = new Set([2, 3, 5]);
