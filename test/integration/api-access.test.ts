@@ -1,4 +1,4 @@
-// Who may what: every route against every kind of key, and the keys themselves.
+// Access: every route with every kind of key, and the creation, listing and revocation of keys.
 
 import { randomBytes } from 'node:crypto';
 import { allRoutes } from '../../api/app';
@@ -24,8 +24,8 @@ beforeAll(async () => {
 });
 afterAll(() => api.close());
 
-/** O operator, A admin, M member, S service, G agent. */
-const MAY: Readonly<Record<string, string>> = {
+/** The roles that may call each route: O operator, A admin, M member, S service, G agent. */
+const ROUTE_ROLES: Readonly<Record<string, string>> = {
   'POST /v1/companies': 'O',
   'GET /v1/companies': 'O',
   'GET /v1/companies/:company': 'OAMSG',
@@ -122,13 +122,13 @@ function withUnknownIds(path: string): string {
 }
 
 describe('the table of roles', () => {
-  test('names every route, and no other', () => {
+  test('names every route and nothing else', () => {
     const deps = { providers: new Map(), allowedModelHosts: [] } as unknown as Parameters<typeof allRoutes>[0];
     const routes = allRoutes(deps).map((route) => `${route.method.toUpperCase()} ${route.path}`);
-    expect(routes.toSorted()).toEqual(Object.keys(MAY).toSorted());
+    expect(routes.toSorted()).toEqual(Object.keys(ROUTE_ROLES).toSorted());
   });
 
-  test.each(Object.entries(MAY))('%s is for %s', async (route, may) => {
+  test.each(Object.entries(ROUTE_ROLES))('%s is allowed for %s only', async (route, roles) => {
     const [method = '', path = ''] = route.split(' ');
     const callers: Readonly<Record<string, ApiClient>> = {
       O: api.client(api.operatorKey),
@@ -137,22 +137,22 @@ describe('the table of roles', () => {
       S: larkspur.service,
       G: larkspur.agent,
     };
-    for (const [who, client] of Object.entries(callers)) {
+    for (const [role, client] of Object.entries(callers)) {
       const answer = await client.send(method, withUnknownIds(path), {
         ...(method !== 'GET' && { body: '{}', headers: { 'content-type': 'application/json' } }),
       });
       const refused = answer.status === 403 && answer.body.code === 'not_allowed';
-      expect([who, refused]).toEqual([who, !may.includes(who)]);
+      expect([role, refused]).toEqual([role, !roles.includes(role)]);
       expect(answer.status).not.toBe(401);
       expect(answer.status).toBeLessThan(500);
     }
-    const nobody = await api.client().send(method, withUnknownIds(path));
-    expect(nobody.status).toBe(401);
+    const anonymous = await api.client().send(method, withUnknownIds(path));
+    expect(anonymous.status).toBe(401);
   });
 });
 
-describe('a key that is not one', () => {
-  test('is answered alike, whatever is wrong with it', async () => {
+describe('a refused key', () => {
+  test('gets the same 401 answer for every defect', async () => {
     const { id, token } = await expectStatus(201, larkspur.admin.post('/v1/keys', { kind: 'service', name: 'old' }));
     await expectStatus(200, api.client(token).get('/v1/rooms'));
     await expectStatus(204, larkspur.admin.delete(`/v1/keys/${id}`));
@@ -177,7 +177,7 @@ describe('a key that is not one', () => {
     expect(bodies.size).toBe(1);
   });
 
-  test('of a suspended company is refused until the company is resumed', async () => {
+  test('of a suspended company gets 403 until the company is resumed', async () => {
     const company = await setUpCompany(api, 'foxglove', 'Foxglove', 'scribe');
     const operator = api.client(api.operatorKey);
     const suspended = await expectStatus(200, operator.post(`/v1/companies/${company.id}/suspend`));
@@ -225,13 +225,13 @@ describe('keys', () => {
     expect(answer).toMatchObject({ code: 'invalid_input', pointer });
   });
 
-  test('speak for an agent of their own company only', async () => {
+  test('can be created only for an agent of the same company', async () => {
     const other = await setUpCompany(api, 'yarrow', 'Yarrow', 'scribe');
     const body = { kind: 'agent', agent: other.agentId, name: 'spy' };
     expect(await expectStatus(400, larkspur.admin.post('/v1/keys', body))).toMatchObject({ pointer: '/agent' });
   });
 
-  test('can be revoked, but not the last of an admin, not even by two at once', async () => {
+  test('can be revoked, but two concurrent requests cannot revoke the last admin key', async () => {
     const company = await setUpCompany(api, 'sorrel', 'Sorrel', 'scribe');
     const second = await expectStatus(
       201,
@@ -244,7 +244,7 @@ describe('keys', () => {
       api.client(second.token).delete(`/v1/keys/${first.id}`),
     ]);
     const statuses = both.map((answer) => answer.status).toSorted();
-    // The loser's own key may be gone before its request is looked at.
+    // The key of the losing request may already be revoked when that request is authenticated.
     expect([204, 401, 409]).toEqual(expect.arrayContaining(statuses));
     expect(statuses.filter((status) => status === 204)).toHaveLength(1);
     const live = await api.db.apiKey.count({ where: { companyId: company.id, role: 'admin', revokedAt: null } });
@@ -257,7 +257,7 @@ describe('keys', () => {
     expect(last.code).toBe('conflict');
   });
 
-  test('revoked twice stay revoked, and those of others do not exist', async () => {
+  test('can be revoked twice, and a key of another company is not found', async () => {
     const { id } = await expectStatus(201, larkspur.admin.post('/v1/keys', { kind: 'service', name: 'once' }));
     await expectStatus(204, larkspur.admin.delete(`/v1/keys/${id}`));
     await expectStatus(204, larkspur.admin.delete(`/v1/keys/${id}`));
@@ -269,7 +269,7 @@ describe('keys', () => {
   });
 });
 
-test('a company that has lost its only admin key is given another by the operator', async () => {
+test('the operator creates a new admin key for a company that lost its only one', async () => {
   const company = await setUpCompany(api, 'bramble', 'Bramble', 'scribe');
   const operator = api.client(api.operatorKey);
   const path = `/v1/companies/${company.id}/admin-keys`;
@@ -315,13 +315,13 @@ describe("the operator's key", () => {
   const works = async (token: string): Promise<boolean> =>
     (await createClient(own.url, token).get('/v1/companies')).status === 200;
 
-  test('is made once and returned once', async () => {
+  test('is created once and returned once', async () => {
     expect(own.operatorKey).toMatch(/^dr_operator_[A-Za-z0-9_-]{43}$/);
     expect(await ensureOperatorKey(own.db, undefined)).toBeNull();
     expect(await works(own.operatorKey)).toBe(true);
   });
 
-  test('that is configured is the only one', async () => {
+  test('from the configuration replaces every other operator key', async () => {
     const configured = 'c'.repeat(40);
     expect(await ensureOperatorKey(own.db, configured)).toBeNull();
     expect(await works(configured)).toBe(true);
@@ -337,7 +337,7 @@ describe("the operator's key", () => {
     expect(await works(configured)).toBe(true);
   });
 
-  test('is made by one of many processes that start at once', async () => {
+  test('is created by one of several processes that start at the same time', async () => {
     await own.db.apiKey.deleteMany({ where: { kind: 'operator' } });
     const made = await Promise.all(Array.from({ length: 6 }, () => ensureOperatorKey(own.db, undefined)));
     const tokens = made.filter((token) => token !== null);
@@ -345,7 +345,7 @@ describe("the operator's key", () => {
     expect(await works(tokens[0] as string)).toBe(true);
   });
 
-  test('never is the key of a company', async () => {
+  test('cannot be the key of a company', async () => {
     const company = await setUpCompany(own, 'larkspur', 'Larkspur', 'scribe').catch(() => null);
     expect(company).toBeNull();
     const operatorKey = (await ensureOperatorKey(own.db, 'o'.repeat(40))) ?? 'o'.repeat(40);

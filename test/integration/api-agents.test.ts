@@ -1,4 +1,4 @@
-// Agents: what they are called, what makes one always-on, and who may know of them. And their place on a roster.
+// Agents: slugs and names, always-on agents, visibility to other companies, and rosters.
 
 import { newId } from '../../prisma/store/db/ids';
 import {
@@ -32,7 +32,7 @@ describe('slugs and names', () => {
     ['Ольга', 'ольга'],
     ['Data  Clerk (2)', 'data-clerk-2'],
     ['Rene\u0301', 'ren\u00e9'],
-  ])('%s makes the slug %s, once', async (name, slug) => {
+  ])('the name %s gives the slug %s, and only once', async (name, slug) => {
     expect(await expectStatus(201, larkspur.admin.post('/v1/agents', { name, ...reader }))).toMatchObject({
       name,
       slug,
@@ -69,14 +69,14 @@ describe('slugs and names', () => {
     expect(answer).toMatchObject({ code: 'invalid_input', pointer });
   });
 
-  test('a name keeps its own spelling, and 64 letters are enough for its slug', async () => {
+  test('a name keeps its spelling, and its slug has at most 64 characters', async () => {
     const name = `Ａｄａ ${'Q'.repeat(70)}`;
     const agent = await expectStatus(201, larkspur.admin.post('/v1/agents', { name: `  ${name} `, ...reader }));
     expect(agent.name).toBe(name);
     expect(agent.slug).toBe(`ada-${'q'.repeat(60)}`);
   });
 
-  test("a company's slug is its own", async () => {
+  test("a company's slug is unique", async () => {
     const operator = api.client(api.operatorKey);
     expect(await expectStatus(409, operator.post('/v1/companies', { name: 'Larkspur' }))).toMatchObject({
       code: 'conflict',
@@ -88,7 +88,7 @@ describe('slugs and names', () => {
 describe('an always-on agent', () => {
   const whole = () => ({ model: 'test-model', model_key: larkspur.modelKeyId });
 
-  test('needs a model and a model key of its company that was not revoked', async () => {
+  test('needs a model and a model key of its company that is not revoked', async () => {
     const revoked = await expectStatus(
       201,
       larkspur.admin.post('/v1/model-keys', { name: 'old', key: 'sk-old', provider: 'openai' }),
@@ -130,7 +130,7 @@ describe('an always-on agent', () => {
     });
   });
 
-  test('is paused and resumed by any person, as often as they say it', async () => {
+  test('is paused and resumed by any person, and a second pause changes nothing', async () => {
     const path = `/v1/agents/${larkspur.agentId}`;
     const paused = await expectStatus(200, larkspur.member.post(`${path}/pause`));
     expect(paused.paused_at).not.toBeNull();
@@ -144,8 +144,8 @@ describe('an always-on agent', () => {
   });
 });
 
-describe('who may know of an agent', () => {
-  test('its company all of it, those who share a room who it is, nobody else', async () => {
+describe('the visibility of an agent', () => {
+  test('its company sees all fields, companies in a shared room see its identity, and other companies get 404', async () => {
     const path = `/v1/agents/${larkspur.agentId}`;
     const own = await expectStatus(200, larkspur.member.get(path));
     expect(own).toMatchObject({ instructions: 'Be brief.', model: 'test-model', model_key: larkspur.modelKeyId });
@@ -166,7 +166,7 @@ describe('who may know of an agent', () => {
     expect((await stranger.admin.get('/v1/agents')).body.data).toHaveLength(1);
   });
 
-  test('an agent reads its own instructions and nobody else’s', async () => {
+  test('an agent reads its own instructions and not those of other agents', async () => {
     const clerk = await expectStatus(
       201,
       larkspur.admin.post('/v1/agents', { name: 'Keeper', instructions: 'canary', ...reader }),
@@ -192,7 +192,7 @@ describe('the roster', () => {
     expect(Object.keys(seen).toSorted()).toEqual(['added_at', 'agent', 'company', 'name', 'room', 'slug']);
   });
 
-  test('takes an agent with the rights that its company sets', async () => {
+  test('adds an agent with the rights that its company sets', async () => {
     const agent = await newAgent(larkspur, { name: 'Ledger' });
     const careful = await expectStatus(201, larkspur.admin.post(`${room.path}/roster`, { agent }));
     expect(careful).toMatchObject({ agent, slug: 'ledger', private_memory: false });
@@ -220,7 +220,7 @@ describe('the roster', () => {
     expect(JSON.stringify(event)).not.toMatch(/rights|private_memory/);
   });
 
-  test('takes an agent once, even when it is put there twice at once', async () => {
+  test('adds an agent once, even for concurrent requests', async () => {
     const agent = await newAgent(larkspur, { name: 'Twice' });
     const answers = await Promise.all(
       Array.from({ length: 5 }, () => larkspur.admin.post(`${room.path}/roster`, { agent })),
@@ -229,7 +229,7 @@ describe('the roster', () => {
     expect(await api.db.roomEvent.count({ where: { type: 'agent_added', subjectId: agent } })).toBe(1);
   });
 
-  test('takes agents of the caller’s own company only', async () => {
+  test('accepts agents of the caller’s own company only', async () => {
     const agent = await newAgent(tamarack, { name: 'Foreign' });
     for (const id of [agent, newId('agent')]) {
       const answer = await expectStatus(400, larkspur.admin.post(`${room.path}/roster`, { agent: id }));
@@ -247,12 +247,12 @@ describe('the roster', () => {
   });
 
   test.each([
-    ['a last letter that is Cyrillic', { slug: 'scrib\u0435', name: 'Scribe Two' }],
-    ['a letter that draws nothing inside', { slug: 'other-1', name: 'scr\u200bibe' }],
-    ['a capital and a space behind', { slug: 'other-2', name: 'Scribe ' }],
+    ['a Cyrillic last letter', { slug: 'scrib\u0435', name: 'Scribe Two' }],
+    ['an invisible character inside', { slug: 'other-1', name: 'scr\u200bibe' }],
+    ['a capital letter and a trailing space', { slug: 'other-2', name: 'Scribe ' }],
     ['the same slug', { slug: 'scribe', name: 'Another' }],
     ['full-width letters', { slug: 'other-3', name: 'ｓｃｒｉｂｅ' }],
-  ])('refuses a name that reads like one on it: %s', async (_name, body) => {
+  ])('refuses a name that looks like a name on the roster: %s', async (_name, body) => {
     const agent = await newAgent(tamarack, body);
     const before = (await rosterOf()).length;
     const answer = await expectStatus(409, tamarack.admin.post(`${room.path}/roster`, { agent }));
@@ -261,7 +261,7 @@ describe('the roster', () => {
     expect(await api.db.rosterName.count({ where: { agentId: agent } })).toBe(0);
   });
 
-  test('wakes a name stored composed by a mention typed decomposed', async () => {
+  test('matches a mention in decomposed Unicode with a name in composed Unicode', async () => {
     const agent = await expectStatus(
       201,
       tamarack.admin.post('/v1/agents', { name: 'Zoé', model: 'm', model_key: tamarack.modelKeyId }),
@@ -277,7 +277,7 @@ describe('the roster', () => {
     ]);
   });
 
-  test('lets an agent be renamed to what is free on every roster, and frees its old name', async () => {
+  test('accepts a new name that is free on every roster, and frees the old name', async () => {
     const first = await newAgent(larkspur, { name: 'Porter', slug: 'p-1' });
     await expectStatus(201, larkspur.admin.post(`${room.path}/roster`, { agent: first }));
     const taken = await expectStatus(409, larkspur.admin.patch(`/v1/agents/${first}`, { name: 'SCOUT' }));
@@ -290,7 +290,7 @@ describe('the roster', () => {
     await expectStatus(200, larkspur.admin.patch(`/v1/agents/${first}`, { name: 'CARRIER' }));
   });
 
-  test('gives one of two equal names that are put there at once a 409', async () => {
+  test('refuses one of two equal names that are added at the same time', async () => {
     const agents = await Promise.all([
       newAgent(larkspur, { name: 'Runner', slug: 'r-1' }),
       newAgent(tamarack, { name: 'runner', slug: 'r-2' }),

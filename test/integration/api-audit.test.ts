@@ -1,4 +1,4 @@
-// The audit: every change that a person or the operator makes, in the audit of each company that it concerns, for its admins.
+// The audit: every change by a person or the operator is recorded for each company concerned and read by its admins.
 
 import { allRoutes } from '../../api/app';
 import { expectStatus, setUpRoom, startTestApi, type Json, type TestApi, type TestRoom } from '../support/api';
@@ -15,9 +15,9 @@ afterAll(() => api.close());
 const auditOf = async (of: 'larkspur' | 'tamarack', query = ''): Promise<Json[]> =>
   (await expectStatus(200, room[of].admin.get(`/v1/audit?limit=200&${query}`))).data;
 
-test('every route that writes is in the audit, but those that post to a room, which has its feed', () => {
-  const silent = allRoutes({} as never).filter((route) => route.method !== 'get' && route.audit === null);
-  expect(silent.map((route) => route.path)).toEqual([
+test('every route that writes is audited, except routes whose writes are in the feed of a room', () => {
+  const unaudited = allRoutes({} as never).filter((route) => route.method !== 'get' && route.audit === null);
+  expect(unaudited.map((route) => route.path)).toEqual([
     '/v1/rooms/:room/events',
     '/v1/rooms/:room/inbox',
     '/v1/rooms/:room/files',
@@ -26,7 +26,7 @@ test('every route that writes is in the audit, but those that post to a room, wh
   ]);
 });
 
-test('setting a room up is told in order, by whom, and with no secret', async () => {
+test('the set-up of a room is recorded in order, with the actors and without secrets', async () => {
   const entries = await auditOf('tamarack');
   expect(entries.map((entry) => entry.action)).toEqual([
     'company.created',
@@ -51,11 +51,11 @@ test('setting a room up is told in order, by whom, and with no secret', async ()
   expect(JSON.stringify(entries)).not.toMatch(/sk-test|dr_person|dr_agent|token/);
 });
 
-test('rights and limits are told with what they became', async () => {
+test('changes of rights and limits are recorded with the new values', async () => {
   const { larkspur } = room;
   await expectStatus(200, larkspur.admin.patch(room.path, { run_allowance: 7 }));
-  const seat = `${room.path}/roster/${larkspur.agentId}`;
-  await expectStatus(200, larkspur.admin.patch(seat, { rights: { memory: 'refuse' } }));
+  const rosterEntry = `${room.path}/roster/${larkspur.agentId}`;
+  await expectStatus(200, larkspur.admin.patch(rosterEntry, { rights: { memory: 'refuse' } }));
   expect((await auditOf('larkspur', `room=${room.id}`)).slice(-2)).toMatchObject([
     { action: 'room.changed', details: { run_allowance: 7 } },
     { action: 'roster.changed', details: { rights: { reply: 'go', memory: 'refuse' } } },
@@ -76,7 +76,7 @@ test('rights and limits are told with what they became', async () => {
   ]);
 });
 
-test('what one company does to another stands in the audits of both, and does not name its person to the other', async () => {
+test('an action of one company on another is in both audits, and the other company does not see the person', async () => {
   const { larkspur, tamarack } = room;
   await expectStatus(200, larkspur.admin.delete(`${room.path}/roster/${tamarack.agentId}`));
   const [own] = await auditOf('larkspur', 'action=roster.removed');
@@ -85,13 +85,13 @@ test('what one company does to another stands in the audits of both, and does no
   expect(other.actor).toEqual({ kind: 'person', id: null, name: null, company: larkspur.id });
 });
 
-test('a change that fails leaves no trace in it', async () => {
+test('a failed change is not recorded', async () => {
   const before = (await auditOf('larkspur')).length;
   expect((await room.larkspur.admin.post('/v1/rooms', { slug: 'launch', name: 'Launch' })).status).toBe(409);
   expect(await auditOf('larkspur')).toHaveLength(before);
 });
 
-test('what was so before is told of once, however often it is said', async () => {
+test('a repeated request that changes nothing is not recorded again', async () => {
   const { larkspur, tamarack } = room;
   const operator = api.client(api.operatorKey);
   const posted = await expectStatus(
@@ -122,7 +122,7 @@ test('what was so before is told of once, however often it is said', async () =>
   ]);
 });
 
-test('is read by admins alone, filtered and paged', async () => {
+test('only admins read the audit, with filters and pages', async () => {
   const { larkspur } = room;
   for (const key of [larkspur.member, larkspur.service, larkspur.agent, api.client(api.operatorKey)]) {
     expect((await key.get('/v1/audit')).status).toBe(403);
@@ -137,7 +137,7 @@ test('is read by admins alone, filtered and paged', async () => {
   expect(await auditOf('larkspur', `since=${at}`)).toEqual(all.filter((entry) => entry.at >= at));
 });
 
-test('can only be added to', async () => {
+test('the audit is append-only', async () => {
   for (const change of [
     `UPDATE audit_entries SET details = '{}'`,
     'DELETE FROM audit_entries',

@@ -1,4 +1,4 @@
-// A batch of events: all of it is written, in its order and in one piece, or none.
+// A batch of events: all its events are written in order and without a gap, or none is written.
 
 import {
   expectStatus,
@@ -30,7 +30,7 @@ beforeEach(async () => {
 
 const message = (text: string) => ({ type: 'message', text });
 
-test('is answered event by event, numbered without a gap in its own order', async () => {
+test('a batch gets one result for each event, and its numbers have no gap', async () => {
   const posted = await expectStatus(
     201,
     post(room.larkspur.member, [
@@ -57,18 +57,18 @@ test('is answered event by event, numbered without a gap in its own order', asyn
   ).toBe(2);
 });
 
-test('of one event is answered as a batch', async () => {
+test('a batch of one event gets a list of one result', async () => {
   expect(await expectStatus(201, post(room.larkspur.member, [message('alone')]))).toHaveLength(1);
 });
 
-test('may have 100 events, of which each may wake ten agents', async () => {
+test('a batch may have 100 events that each wake an agent', async () => {
   const events = Array.from({ length: 100 }, (_, n) => message(`@scout ${n}`));
   const posted = await expectStatus(201, post(room.larkspur.member, events));
   expect(posted.map((event: Json) => event.wakes.length)).toEqual(Array(100).fill(1));
   expect((await feed()).map(({ data }) => data.text)).toEqual(events.map(({ text }) => text));
 });
 
-test('carries an answer to a task and the verdict on it, in this order', async () => {
+test('a batch may contain a response to a task and then its verdict, in this order', async () => {
   const task = await expectStatus(201, post(room.larkspur.agent, { type: 'task', to: 'scribe', goal: 'Do it.' }));
   const answered = { type: 'task_response', task: task.id, state: 'done', result: 'done' };
   const judged = { type: 'task_verdict', task: task.id, verdict: 'accepted' };
@@ -79,22 +79,22 @@ test('carries an answer to a task and the verdict on it, in this order', async (
   expect(shown).toMatchObject({ state: 'done', verdict: 'accepted' });
 });
 
-describe('with one event that is wrong', () => {
+describe('a batch with one invalid event', () => {
   test.each([
-    ['by its schema', message(' '), 400, '/1/text'],
-    ['by what it refers to', { type: 'task', to: 'nobody', goal: 'x' }, 400, '/1/to'],
-    ['by a mention', { ...message('x'), mentions: ['scribe', 'nobody'] }, 400, '/1/mentions/1'],
-    ['by its type', { type: 'file' }, 400, '/1/type'],
-    ['by being no object', 'x', 400, '/1'],
-    ['by being an array', [], 400, '/1'],
+    ['wrong schema', message(' '), 400, '/1/text'],
+    ['unknown recipient', { type: 'task', to: 'absent', goal: 'x' }, 400, '/1/to'],
+    ['unknown mention', { ...message('x'), mentions: ['scribe', 'absent'] }, 400, '/1/mentions/1'],
+    ['unknown type', { type: 'file' }, 400, '/1/type'],
+    ['not an object', 'x', 400, '/1'],
+    ['an array', [], 400, '/1'],
     [
-      'by who may',
+      'missing permission',
       { type: 'task_response', task: 'task_01h2xcejqtf2nbrexx3vqjhp41', state: 'done', result: 'x' },
       403,
       '/1',
     ],
-    ['by a character', message('a\0b'), 400, '/1/text'],
-  ])('%s, nothing is written and its place is told', async (_how, wrong, status, pointer) => {
+    ['invalid character', message('a\0b'), 400, '/1/text'],
+  ])('(%s) writes nothing and gets a pointer to the event', async (_defect, wrong, status, pointer) => {
     const answer = await post(room.larkspur.member, [message('before'), wrong, message('after')]);
     expect([answer.status, answer.body.pointer]).toEqual([status, pointer]);
     expect(await feed()).toEqual([]);
@@ -102,27 +102,27 @@ describe('with one event that is wrong', () => {
 });
 
 test.each([
-  ['none', []],
+  ['0', []],
   ['101', Array.from({ length: 101 }, () => message('x'))],
-])('of %s events is refused', async (_count, events) => {
+])('a batch of %s events is refused', async (_count, events) => {
   expect(await expectStatus(400, post(room.larkspur.member, events))).toMatchObject({
     code: 'invalid_input',
     pointer: '',
   });
 });
 
-test('over 1 MB is too large, as any body', async () => {
+test('a batch over 1 MB is refused as too large', async () => {
   const events = Array.from({ length: 100 }, () => message('x'.repeat(11_000)));
   expect(await expectStatus(413, post(room.larkspur.member, events))).toMatchObject({ code: 'body_too_large' });
 });
 
-test('only the room takes one: elsewhere a list is no body', async () => {
+test('routes other than room events refuse a list as the body', async () => {
   for (const path of ['/v1/keys', '/v1/rooms']) {
     expect(await expectStatus(400, room.larkspur.admin.post(path, [{ name: 'x' }]))).toMatchObject({ pointer: '' });
   }
 });
 
-test('two batches that answer the same tasks in opposite order both get through', async () => {
+test('two concurrent batches that answer the same tasks in opposite order both succeed', async () => {
   const tasks = [];
   for (let n = 0; n < 6; n += 1) {
     tasks.push((await expectStatus(201, post(room.larkspur.member, { type: 'task', to: 'scribe', goal: `${n}` }))).id);
@@ -136,7 +136,7 @@ test('two batches that answer the same tasks in opposite order both get through'
   expect(both.map(({ status }) => status)).toEqual([201, 201]);
 });
 
-test('batches of many writers stay whole: none is cut into by another', async () => {
+test('events of concurrent batches do not interleave', async () => {
   await Promise.all(
     ['a', 'b', 'c', 'd', 'e'].map((writer) =>
       expectStatus(

@@ -1,4 +1,4 @@
-// The API's document: linted, of every route there is, and what the other tests' answers were held against.
+// The OpenAPI document: it passes the linter, describes every route, and matches the answers in all API tests.
 
 import { createConfig, lintFromString } from '@redocly/openapi-core';
 import Ajv2020 from 'ajv/dist/2020';
@@ -16,7 +16,7 @@ beforeAll(async () => {
 });
 afterAll(() => api.close());
 
-test('passes the linter’s recommended rules', async () => {
+test('the document passes the linter’s recommended rules', async () => {
   const config = await createConfig({ extends: ['recommended'] });
   const problems = await lintFromString({ source: JSON.stringify(document), config });
   expect(problems.map(({ ruleId, message, location }) => `${ruleId} ${message} ${location[0]?.pointer}`)).toEqual([]);
@@ -24,7 +24,7 @@ test('passes the linter’s recommended rules', async () => {
   expect(await lintFromString({ source: JSON.stringify(broken), config })).not.toEqual([]);
 });
 
-test('has every route of the table, and none that is not there', () => {
+test('the document has every route and no other', () => {
   const routes = allRoutes({} as never).map(({ method, path }) => `${method} ${path.replaceAll(/:(\w+)/g, '{$1}')}`);
   const documented = Object.entries(document.paths).flatMap(([path, methods]) =>
     Object.keys(methods as object).map((method) => `${method} ${path}`),
@@ -32,7 +32,7 @@ test('has every route of the table, and none that is not there', () => {
   expect(documented.sort()).toEqual([...routes, 'get /healthz', 'get /readyz'].sort());
 });
 
-test('names each operation once, and who may call it', () => {
+test('the document gives each operation a unique id and names the roles that may call it', () => {
   const operations: Json[] = Object.values(document.paths).flatMap((path) => Object.values(path as Json));
   const ids = operations.map(({ operationId }) => operationId);
   expect(new Set(ids).size).toBe(ids.length);
@@ -42,25 +42,25 @@ test('names each operation once, and who may call it', () => {
   }
 });
 
-test('tells of every problem that can be met, by its code', () => {
+test('the document has the code of every problem', () => {
   const codes = new Set<string>();
   JSON.stringify(document.paths, (key, value: Json) => {
     if (key === 'code' && Array.isArray(value?.enum)) for (const code of value.enum) codes.add(code);
     return value;
   });
-  // What a path does not take is no operation of its own.
+  // This problem belongs to no operation: it is the answer to a method that a path does not have.
   const others = ['method_not_allowed'];
   expect([...codes, ...others].sort()).toEqual(Object.keys(PROBLEMS).sort());
 });
 
-test('says of a body what the API takes, and refuses what it refuses', async () => {
+test('the document has a body schema that accepts and refuses the same bodies as the API', async () => {
   const ajv = new Ajv2020({ strict: false });
   addFormats(ajv);
   ajv.addSchema(document, 'api');
   const room = await setUpRoom(api);
-  const place = `api#/paths/${encodeURIComponent('~1v1~1rooms~1{room}~1events')}/post/requestBody/content/application~1json/schema`;
-  const validate = ajv.compile({ $ref: place });
-  const cases: readonly (readonly [body: unknown, taken: boolean])[] = [
+  const schemaRef = `api#/paths/${encodeURIComponent('~1v1~1rooms~1{room}~1events')}/post/requestBody/content/application~1json/schema`;
+  const validate = ajv.compile({ $ref: schemaRef });
+  const cases: readonly (readonly [body: unknown, accepted: boolean])[] = [
     [{ type: 'message', text: 'hi' }, true],
     [[{ type: 'message', text: 'hi' }], true],
     [{ type: 'task', to: 'scribe', goal: 'x', deadline: '2026-08-08' }, true],
@@ -71,13 +71,13 @@ test('says of a body what the API takes, and refuses what it refuses', async () 
     [[], false],
     ['text', false],
   ];
-  for (const [body, taken] of cases) {
+  for (const [body, accepted] of cases) {
     const { status } = await room.larkspur.member.post(`${room.path}/events`, body);
-    expect([body, validate(body), status]).toEqual([body, taken, taken ? 201 : 400]);
+    expect([body, validate(body), status]).toEqual([body, accepted, accepted ? 201 : 400]);
   }
 });
 
-test('is held against every answer: one that it does not know fails the test that met it', () => {
+test('the document is compared with every answer, and an undocumented answer fails its test', () => {
   expect(checked.answers).toBeGreaterThan(10);
   const headers = new Headers({ 'content-type': 'application/json' });
   const answer = (status: number, body: unknown) => ({ status, headers, text: JSON.stringify(body) });
@@ -106,8 +106,8 @@ test('is held against every answer: one that it does not know fails the test tha
   expect(() => assertDocumented('GET', '/v1/nothing', answer(418, room))).not.toThrow();
 });
 
-describe('the page for people', () => {
-  test('shows every path, loads nothing, and runs nothing', async () => {
+describe('the documentation page', () => {
+  test('shows every path and has no script and no external resource', async () => {
     const page = await api.client().get('/docs');
     expect([page.status, page.headers.get('content-type')]).toEqual([200, 'text/html; charset=utf-8']);
     for (const path of Object.keys(document.paths)) expect(page.text).toContain(`<code>${path}</code>`);
@@ -115,7 +115,7 @@ describe('the page for people', () => {
     expect(page.text).not.toMatch(/<script|<link|<img|src=|https?:\/\//);
   });
 
-  test('and the document take GET alone', async () => {
+  test('and the document accept GET only', async () => {
     for (const path of ['/docs', '/openapi.json']) {
       expect((await api.client().post(path, {})).status).toBe(405);
     }

@@ -1,4 +1,4 @@
-// The write door: what each event does, whom it wakes, and that it is whole or not there.
+// Posting room events: the effects of each event, its wakes, and that an event is stored whole or not at all.
 
 import { deliverWakes } from '../../prisma/store/runs/wakes';
 import { TEXT_LIMIT } from '../../workflows/contract';
@@ -32,7 +32,7 @@ async function anotherRoom(options: Parameters<typeof setUpRoom>[1] = {}): Promi
 }
 
 describe('a message', () => {
-  test('is appended with the wakes it causes, and reads the same everywhere', async () => {
+  test('is appended with its wakes, and every read returns the same message', async () => {
     const posted = await expectStatus(
       201,
       post(room.larkspur.member, { type: 'message', text: 'See @scribe, `@scout`', mentions: ['Scout'] }),
@@ -82,7 +82,7 @@ describe('a message', () => {
     });
   });
 
-  test('by an agent bears the agent’s name, and does not wake it', async () => {
+  test('by an agent has the agent’s name and does not wake that agent', async () => {
     const posted = await expectStatus(201, post(room.larkspur.agent, { type: 'message', text: '@scribe @scout' }));
     expect(posted.wakes.map((wake: Json) => wake.slug)).toEqual(['scout']);
     const message = await expectStatus(200, room.larkspur.member.get(`${room.path}/messages/${posted.id}`));
@@ -94,7 +94,7 @@ describe('a message', () => {
     [{ text: ' \n' }, '/text'],
     [{ text: 'x'.repeat(TEXT_LIMIT + 1) }, '/text'],
     [{ text: undefined }, '/text'],
-    [{ mentions: ['nobody'] }, '/mentions/0'],
+    [{ mentions: ['absent'] }, '/mentions/0'],
     [{ mentions: ['scribe', ''] }, '/mentions/1'],
     [{ mentions: 'scribe' }, '/mentions'],
     [{ mentions: Array(101).fill('scribe') }, '/mentions'],
@@ -105,11 +105,11 @@ describe('a message', () => {
     expect(await feedOf(room.larkspur.member)).toEqual(before);
   });
 
-  test('may have the whole length, in any script', async () => {
+  test('may have the maximum length, in any script', async () => {
     await expectStatus(201, post(room.larkspur.member, { type: 'message', text: '語'.repeat(TEXT_LIMIT) }));
   });
 
-  test('that would wake more than ten agents wakes none and is not there', async () => {
+  test('that would wake more than ten agents is refused and wakes none', async () => {
     const own = await anotherRoom();
     const admin = own.larkspur.admin;
     for (let n = 0; n < 10; n += 1) {
@@ -128,13 +128,13 @@ describe('a message', () => {
   });
 });
 
-describe('what suppresses a wake', () => {
-  test('is told to the agent’s company, and to others as much as they may know', async () => {
+describe('the reason of a suppressed wake', () => {
+  test('is shown to the agent’s company, and other companies see "unavailable" instead', async () => {
     const own = await anotherRoom();
-    const say = async (client: ApiClient): Promise<Json> =>
+    const postMention = async (client: ApiClient): Promise<Json> =>
       (await expectStatus(201, post(client, { type: 'message', text: '@scribe' }, own.path))).wakes[0];
     await api.db.modelKey.update({ where: { id: own.larkspur.modelKeyId }, data: { rejectedVersion: 1 } });
-    const [mine, theirs] = [await say(own.larkspur.member), await say(own.tamarack.member)];
+    const [mine, theirs] = [await postMention(own.larkspur.member), await postMention(own.tamarack.member)];
     expect(mine).toMatchObject({ status: 'suppressed', reason: 'key_rejected' });
     expect(theirs).toMatchObject({ status: 'suppressed', reason: 'unavailable' });
     for (const [client, reason] of [
@@ -154,10 +154,10 @@ describe('what suppresses a wake', () => {
       data: { reason: 'unavailable' },
     });
     await expectStatus(200, own.larkspur.admin.patch(`/v1/model-keys/${own.larkspur.modelKeyId}`, { key: 'sk-new' }));
-    expect(await say(own.tamarack.member)).toMatchObject({ status: 'pending', reason: null });
+    expect(await postMention(own.tamarack.member)).toMatchObject({ status: 'pending', reason: null });
   });
 
-  test('is the allowance when it is spent, and every member sees that', async () => {
+  test('is the run allowance if it is used up, and every member sees it', async () => {
     const own = await anotherRoom({ room: { run_allowance: 1 } });
     const text = { type: 'message', text: '@scribe' };
     await expectStatus(201, post(own.larkspur.member, text, own.path));
@@ -171,7 +171,7 @@ describe('what suppresses a wake', () => {
     ]);
   });
 
-  test('is the hop limit above which agents only talk', async () => {
+  test('is the hop limit if the hop of a message is above it', async () => {
     const own = await anotherRoom({ room: { hop_limit: 2 } });
     const hops: number[] = [];
     const statuses: string[] = [];
@@ -192,16 +192,16 @@ describe('what suppresses a wake', () => {
   });
 });
 
-describe('rights bind an agent’s key', () => {
+describe('the rights of an agent’s key', () => {
   const EVENTS = {
     reply: { type: 'message', text: 'hi' },
     task_send: { type: 'task', to: 'scout', goal: 'x' },
     memory: { type: 'memory', category: 'fact', content: 'x' },
   } as const;
 
-  test.each(['hold', 'refuse'] as const)('%s is 403, for that kind alone', async (right) => {
+  test.each(['hold', 'refuse'] as const)('set to "%s" give 403 for that kind of event only', async (right) => {
     const own = await anotherRoom();
-    const place = `${own.path}/roster/${own.larkspur.agentId}`;
+    const rosterEntry = `${own.path}/roster/${own.larkspur.agentId}`;
     const sent = await expectStatus(
       201,
       post(own.tamarack.member, { type: 'task', to: 'scribe', goal: 'x' }, own.path),
@@ -209,7 +209,7 @@ describe('rights bind an agent’s key', () => {
     const events = { ...EVENTS, task_update: { type: 'task_response', task: sent.id, state: 'done', result: 'x' } };
     for (const kind of Object.keys(events)) {
       const go = { reply: 'go', memory: 'go', task_update: 'go', task_send: 'go' };
-      await expectStatus(200, own.larkspur.admin.patch(place, { rights: { ...go, [kind]: right } }));
+      await expectStatus(200, own.larkspur.admin.patch(rosterEntry, { rights: { ...go, [kind]: right } }));
       const before = await feedOf(own.tamarack.member, own.path);
       for (const [other, event] of Object.entries(events)) {
         if (other !== kind) continue;
@@ -224,7 +224,7 @@ describe('rights bind an agent’s key', () => {
     await expectStatus(201, post(own.larkspur.service, EVENTS.reply, own.path));
   });
 
-  test('and off the roster the room is not there', async () => {
+  test('end with its roster entry, and the room is not found', async () => {
     const own = await anotherRoom();
     await api.db.roomAgent.updateMany({
       where: { roomId: own.id, agentId: own.larkspur.agentId },
@@ -237,7 +237,7 @@ describe('rights bind an agent’s key', () => {
   });
 });
 
-describe('numbers', () => {
+describe('sequence numbers', () => {
   test('have no gaps under concurrent posts, some of which fail', async () => {
     const own = await anotherRoom();
     const clients = [
@@ -252,7 +252,7 @@ describe('numbers', () => {
         post(
           clients[n % clients.length] as ApiClient,
           n % 6 === 5
-            ? { type: 'message', text: 'x', mentions: ['nobody'] }
+            ? { type: 'message', text: 'x', mentions: ['absent'] }
             : { type: 'message', text: `${n} @scribe` },
           own.path,
         ),
@@ -264,19 +264,19 @@ describe('numbers', () => {
     expect(feed.map((event) => event.seq)).toEqual(feed.map((_, index) => index + 1));
     const times = feed.map((event) => event.at);
     expect(times).toEqual(times.toSorted());
-    const told = answers.filter((answer) => answer.status === 201).map((answer) => answer.body.event);
+    const postedIds = answers.filter((answer) => answer.status === 201).map((answer) => answer.body.event);
     expect(
       feed
         .filter((event) => event.type === 'message')
         .map((event) => event.id)
         .toSorted(),
-    ).toEqual(told.toSorted());
+    ).toEqual(postedIds.toSorted());
     expect((await own.larkspur.member.get(own.path)).body.last_seq).toBe(feed.length);
     expect(await api.db.message.count({ where: { roomId: own.id } })).toBe(50);
   });
 });
 
-test('an event that fails at its last statement leaves nothing, and none of it in the log', async () => {
+test('an event that fails at its last statement stores nothing, and its text is not logged', async () => {
   const own = await anotherRoom();
   const before = await feedOf(own.larkspur.member, own.path);
   await api.db.$executeRaw`

@@ -1,4 +1,4 @@
-// What callers see when something behind the API breaks, and what they do not.
+// Failures behind the API: the answers to callers, and the details that callers do not see.
 
 import pino from 'pino';
 import { connectDatabase } from '../../prisma/client';
@@ -28,7 +28,7 @@ const events = (): string => `${room.path}/events`;
 const countRows = async (): Promise<number[]> =>
   Promise.all([api.db.roomEvent.count(), api.db.message.count(), api.db.wake.count()]);
 
-describe('when something breaks', () => {
+describe('on a failure', () => {
   const deps = (db: Database, log = pino({ level: 'silent' })) => ({
     db,
     secretBox: api.secretBox,
@@ -48,7 +48,7 @@ describe('when something breaks', () => {
   const newToken = async (): Promise<string> =>
     (await expectStatus(201, room.larkspur.admin.post('/v1/keys', { kind: 'service', name: 's' }))).token;
 
-  test('a bug is a 500 without its reason, which the log has', async () => {
+  test('a bug gives 500 without the reason, and the log has the reason', async () => {
     const lines: string[] = [];
     const broken = new Proxy(api.db, {
       get: (target, name) => {
@@ -66,7 +66,7 @@ describe('when something breaks', () => {
     await served.close();
   });
 
-  test('a database that is away is 503 with a time to come back', async () => {
+  test('an unreachable database gives 503 with Retry-After', async () => {
     const url = new URL(api.databaseUrl);
     const gate = await openTcpGate(Number(url.port));
     url.port = String(gate.port);
@@ -90,7 +90,7 @@ describe('when something breaks', () => {
     await database.close();
   });
 
-  test('a room that somebody holds is 503, and nothing of the event stays', async () => {
+  test('a locked room gives 503, and nothing of the event is stored', async () => {
     const database = await connect(api.databaseUrl);
     const served = await serveApi(deps(database));
     const client = createClient(served.url, await newToken());
@@ -106,7 +106,7 @@ describe('when something breaks', () => {
     await database.close();
   });
 
-  test('a database that was never migrated is not ready', async () => {
+  test('a database without migrations is not ready', async () => {
     const empty = await createTestDatabase();
     const database = await connect(empty.url);
     const served = await serveApi(deps(database));

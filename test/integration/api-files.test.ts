@@ -14,7 +14,7 @@ beforeAll(async () => {
 });
 afterAll(() => api.close());
 
-/** A file that nothing is wrong with, read. */
+/** Uploads a valid file, parses it, and returns it. */
 async function addFile(name: string, body: string | Uint8Array, client = room.larkspur.member) {
   const file = await expectStatus(201, upload(client, room.path, name, body));
   await readWaitingFiles(api.db);
@@ -29,7 +29,7 @@ async function eventsAbout(id: string) {
 }
 
 describe('a file', () => {
-  test('is added by a member, shown to the room, read, and given back byte for byte', async () => {
+  test('is uploaded by a member, shown to the room, parsed, and downloaded byte for byte', async () => {
     const bytes = makePdf(['Turbine report', 'Costs']);
     const added = await expectStatus(201, upload(room.larkspur.member, room.path, 'report.pdf', bytes));
     expect(added).toMatchObject({
@@ -64,7 +64,7 @@ describe('a file', () => {
     });
   });
 
-  test('may be added by services and agents, not by an agent whose right to reply is not "go"', async () => {
+  test('may be uploaded by services and agents, but not by an agent whose right to reply is not "go"', async () => {
     await expectStatus(201, upload(room.larkspur.service, room.path, 'a.txt', 'a'));
     const byAgent = await expectStatus(201, upload(room.larkspur.agent, room.path, 'a.txt', 'a'));
     expect(byAgent.author).toEqual({ kind: 'agent', id: room.larkspur.agentId, name: 'Scribe' });
@@ -72,7 +72,7 @@ describe('a file', () => {
     await expectStatus(403, upload(supervised.larkspur.agent, supervised.path, 'a.txt', 'a'));
   });
 
-  test('is seen, searched and given back in its own room only', async () => {
+  test('is visible, searchable and downloadable in its own room only', async () => {
     const other = await setUpRoom(api, { suffix: '-other' });
     const file = await addFile('secret.txt', 'the canary sings');
     await expectStatus(404, other.larkspur.member.get(`${room.path}/files/${file.id}`));
@@ -91,7 +91,7 @@ describe('a file', () => {
     await expectStatus(404, upload(other.larkspur.member, room.path, 'a.txt', 'a'));
   });
 
-  test('is redacted: its name, its bytes and its passages are gone, also from the feed', async () => {
+  test('loses its name, bytes and passages by redaction, also in the feed', async () => {
     const file = await addFile('merger-plans.txt', 'we buy Tamarack');
     await expectStatus(403, room.tamarack.admin.post(`${room.path}/redactions`, { subject: file.id }));
     await expectStatus(200, room.larkspur.admin.post(`${room.path}/redactions`, { subject: file.id }));
@@ -103,7 +103,7 @@ describe('a file', () => {
     expect(JSON.stringify(await eventsAbout(file.id))).not.toMatch(/merger|buy/);
   });
 
-  test('is redacted from the answer that its upload’s Idempotency-Key would bring again', async () => {
+  test('is redacted in the stored answer to its upload’s Idempotency-Key', async () => {
     const keyed = { 'idempotency-key': 'upload-1', 'content-type': 'text/plain' };
     const send = () => upload(room.larkspur.member, room.path, 'secret-plans.txt', 'we buy', keyed);
     const { id } = await expectStatus(201, send());
@@ -113,7 +113,7 @@ describe('a file', () => {
     expect(again.body).toMatchObject({ id, name: '', sha256: '' });
   });
 
-  test('that is redacted while a parser has it stays erased', async () => {
+  test('that is redacted during parsing stays erased', async () => {
     const file = await expectStatus(201, upload(room.larkspur.member, room.path, 'late.txt', 'late'));
     const taken = await takeFile(api.db);
     await expectStatus(200, room.larkspur.admin.post(`${room.path}/redactions`, { subject: file.id }));
@@ -128,7 +128,7 @@ async function tokenOf(admin: TestRoom['larkspur']['admin']): Promise<string> {
   return token;
 }
 
-describe('a name', () => {
+describe('a file name', () => {
   const long = `${'x'.repeat(296)}.txt`;
   test.each([
     ['../../x', '../../x', 'attachment; filename=x'],
@@ -141,7 +141,7 @@ describe('a name', () => {
     [long, long, `attachment; filename=${long}`],
     ['отчёт.txt', 'отчёт.txt', `attachment; filename="?????.txt"; filename*=UTF-8''${encodeURIComponent('отчёт.txt')}`],
     ['測試.docx', '測試.docx', `attachment; filename="??.docx"; filename*=UTF-8''${encodeURIComponent('測試.docx')}`],
-  ])('%j is shown as it was sent, and names no path', async (sent, shown, disposition) => {
+  ])('%j is shown without control characters and is never used as a path', async (sent, shown, disposition) => {
     const headers = { 'content-type': 'text/plain; charset=utf-8' };
     const file = await expectStatus(201, upload(room.larkspur.member, room.path, sent, 'words', headers));
     expect(file).toMatchObject({ id: expect.stringMatching(/^file_/), name: shown });
@@ -150,7 +150,7 @@ describe('a name', () => {
     expect(content.headers.get('x-evil')).toBeNull();
   });
 
-  test('may be that of another file, which stays another', async () => {
+  test('may be equal for two files, which stay separate', async () => {
     const [one, two] = [await addFile('same.txt', 'one'), await addFile('same.txt', 'two')];
     expect(one.id).not.toBe(two.id);
     const content = await room.larkspur.member.get(`${room.path}/files/${one.id}/content`);
@@ -166,8 +166,8 @@ describe('a name', () => {
   });
 });
 
-describe('what is no file that we read', () => {
-  test('is refused by its type, which the name gives where the client does not', async () => {
+describe('an unsupported file', () => {
+  test('is refused by its media type, which the file name decides if Content-Type is missing', async () => {
     const { member } = room.larkspur;
     const image = await upload(member, room.path, 'a.png', PNG, { 'content-type': 'image/png' });
     expect(image.body).toMatchObject({ status: 415, code: 'unsupported_media_type' });
@@ -175,17 +175,17 @@ describe('what is no file that we read', () => {
     await expectStatus(415, upload(member, room.path, 'constructor', 'x'));
     const markdown = await expectStatus(201, upload(member, room.path, 'README.MD', '# x'));
     expect(markdown.media_type).toBe('text/markdown');
-    const said = await expectStatus(201, upload(member, room.path, 'x.txt', 'a,b', { 'content-type': 'text/csv' }));
-    expect(said.media_type).toBe('text/csv');
+    const csv = await expectStatus(201, upload(member, room.path, 'x.txt', 'a,b', { 'content-type': 'text/csv' }));
+    expect(csv.media_type).toBe('text/csv');
   });
 
-  test('is marked unreadable when it is binary under the name of a text', async () => {
+  test('is marked unreadable if it is binary and has the name of a text file', async () => {
     const file = await addFile('notes.txt', PNG);
     expect(file).toMatchObject({ state: 'unreadable', code: 'binary', pages: null });
     expect(await api.db.passage.count({ where: { fileId: file.id } })).toBe(0);
   });
 
-  test('is refused when it is empty or larger than the limit, packed or not', async () => {
+  test('is refused if it is empty or larger than the limit, compressed or not', async () => {
     const { member } = room.larkspur;
     await expectStatus(400, upload(member, room.path, 'a.txt', ''));
     const large = await upload(member, room.path, 'a.txt', 'x'.repeat(2_000_001));
@@ -196,7 +196,7 @@ describe('what is no file that we read', () => {
     });
     const packed = { 'content-type': 'text/plain', 'content-encoding': 'gzip' };
     const before = process.memoryUsage().rss;
-    // Not in one go: a process that stands still for seconds loses its idle connections.
+    // Asynchronous, because a process that blocks for seconds loses its idle connections.
     const bomb = await promisify(gzip)(Buffer.alloc(300_000_000));
     expect(bomb.length).toBeLessThan(400_000);
     const afterPacking = process.memoryUsage().rss;
@@ -206,7 +206,7 @@ describe('what is no file that we read', () => {
   });
 });
 
-test('text that was read holds no NUL, whatever the file does', async () => {
+test('parsed text has no NUL, even if the file has one', async () => {
   const file = await addFile('nul.pdf', makePdf(['a\\000b words']));
   expect(file.state).toBe('ready');
   const { data } = await expectStatus(200, room.larkspur.member.get(`${room.path}/passages?q=words&file=${file.id}`));

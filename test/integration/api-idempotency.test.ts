@@ -1,4 +1,4 @@
-// Idempotency keys: what is sent twice is done once and answered twice, whoever else uses the same key.
+// Idempotency keys: a repeated request runs once and gets the stored answer. Keys of other callers have no effect on it.
 
 import pg from 'pg';
 import { deleteOldAnswers } from '../../worker/stored-answer-cleaner';
@@ -36,7 +36,7 @@ const textsOf = async (): Promise<string[]> =>
   (await api.db.message.findMany({ where: { roomId: room.id } })).map(({ text }) => text);
 const replayed = (answer: ApiAnswer): boolean => answer.headers.get('idempotency-replayed') === 'true';
 
-test('the same key and body again gets the stored answer, and nothing is done again', async () => {
+test('a repeat with the same key and body gets the stored answer and has no effect', async () => {
   const key = newKey();
   const first = await send(room.larkspur.member, events(), key, message('once @scribe'));
   const again = await send(room.larkspur.member, events(), key, message('once @scribe'));
@@ -46,7 +46,7 @@ test('the same key and body again gets the stored answer, and nothing is done ag
   expect(await api.db.wake.count({ where: { messageId: first.body.id } })).toBe(1);
 });
 
-test('bodies are compared by what they say, not by how it is spelled', async () => {
+test('bodies are compared by their JSON values, not by their text', async () => {
   const key = newKey();
   const first = await send(room.larkspur.member, events(), key, '{"type":"message","text":"é 1","mentions":[]}');
   const spelled = '{ "mentions" : [ ],\n "text": "\\u00e9 1", "type": "message" }';
@@ -54,7 +54,7 @@ test('bodies are compared by what they say, not by how it is spelled', async () 
   expect([again.status, again.text, replayed(again)]).toEqual([201, first.text, true]);
 });
 
-test('another body is 422, and nothing is stored of it', async () => {
+test('another body with the same key gets 422 and stores nothing', async () => {
   const key = newKey();
   await send(room.larkspur.member, events(), key, message('the first'));
   for (const body of [message('the second'), { ...message('the first'), mentions: ['scribe'] }]) {
@@ -64,7 +64,7 @@ test('another body is 422, and nothing is stored of it', async () => {
   expect(await textsOf()).not.toContain('the second');
 });
 
-test('the key of one path says nothing on another, also where both bodies are empty', async () => {
+test('a key is valid for one path only, also if both bodies are empty', async () => {
   const key = newKey();
   const { admin } = room.larkspur;
   const agents = [];
@@ -79,7 +79,7 @@ test('the key of one path says nothing on another, also where both bodies are em
   }
 });
 
-test('the key of one holder says nothing of another’s: not between companies, nor within one', async () => {
+test('a key is valid for one holder only, also within a company', async () => {
   const key = newKey();
   const ids = [];
   for (const client of [room.larkspur.member, room.tamarack.member, room.larkspur.service, room.larkspur.agent]) {
@@ -90,7 +90,7 @@ test('the key of one holder says nothing of another’s: not between companies, 
   expect(new Set(ids).size).toBe(4);
 });
 
-test('twenty at once are one write, each answered with it or told to wait', async () => {
+test('twenty concurrent requests write once, and each gets the result or 409 with Retry-After', async () => {
   const key = newKey();
   const answers = await Promise.all(
     Array.from({ length: 20 }, () => send(room.larkspur.member, events(), key, message('at once @scribe'))),
@@ -110,7 +110,7 @@ test('twenty at once are one write, each answered with it or told to wait', asyn
   expect((await textsOf()).filter((text) => text === 'at once @scribe')).toHaveLength(1);
 });
 
-test('while one is under way the same key is 409, and afterwards it is answered', async () => {
+test('a request with the key of a running request gets 409, and later the stored answer', async () => {
   const key = newKey();
   const blocker = new pg.Client({ connectionString: api.databaseUrl });
   await blocker.connect();
@@ -119,7 +119,7 @@ test('while one is under way the same key is 409, and afterwards it is answered'
     await blocker.query('SELECT 1 FROM rooms WHERE id = $1 FOR UPDATE', [room.id]);
     const first = send(room.larkspur.member, events(), key, message('held up'));
     await waitFor(async () => {
-      // Of this database: other test files take such locks in theirs.
+      // Only locks of this database: other test files take such locks in their own databases.
       const { rows } = await blocker.query(`
         SELECT FROM pg_locks JOIN pg_database AS here ON here.oid = database AND datname = current_database()
         WHERE locktype = 'advisory' AND granted`);
@@ -136,9 +136,9 @@ test('while one is under way the same key is 409, and afterwards it is answered'
 });
 
 test.each([
-  ['what is not valid', 400, () => room.path, message('')],
-  ['what may not be known', 404, () => '/v1/rooms/room_01h2xcejqtf2nbrexx3vqjhp41', message('hi')],
-])('%s is not remembered: the key is free for the next try', async (_what, status, path, body) => {
+  ['an invalid request', 400, () => room.path, message('')],
+  ['a request to an unknown room', 404, () => '/v1/rooms/room_01h2xcejqtf2nbrexx3vqjhp41', message('hi')],
+])('%s stores no answer, and the key stays unused', async (_what, status, path, body) => {
   const key = newKey();
   expect((await send(room.larkspur.member, `${path()}/events`, key, body)).status).toBe(status);
   const next = await send(room.larkspur.member, `${path()}/events`, key, body);
@@ -146,7 +146,7 @@ test.each([
   expect((await send(room.larkspur.member, events(), key, message(`after ${status}`))).status).toBe(201);
 });
 
-test('a write that failed half-way leaves its key unused', async () => {
+test('a write that fails midway leaves its key unused', async () => {
   const key = newKey();
   await api.db.$executeRaw`ALTER TABLE wakes ADD CONSTRAINT wakes_refuse_all CHECK (false) NOT VALID`;
   const failed = await send(room.larkspur.member, events(), key, message('@scribe later'));
@@ -183,24 +183,24 @@ describe('a secret in an answer', () => {
 });
 
 test.each([
-  ['nothing', ''],
+  ['no characters', ''],
   ['a space', 'a b'],
-  ['more than fits the index', 'x'.repeat(256)],
-  ['10 kB', 'x'.repeat(10_000)],
-  ['another script', 'cl\u00e9'],
-])('a key of %s is refused, naming what is expected', async (_what, key) => {
+  ['256 characters', 'x'.repeat(256)],
+  ['10,000 characters', 'x'.repeat(10_000)],
+  ['a letter outside ASCII', 'cl\u00e9'],
+])('a key with %s is refused, and the detail names the maximum length', async (_what, key) => {
   const answer = await send(room.larkspur.member, events(), key, message('hi'));
   expect([answer.status, answer.body.code, answer.body.parameter]).toEqual([400, 'invalid_input', 'Idempotency-Key']);
   expect(answer.body.detail).toMatch(/255/);
 });
 
-test('a key of the whole length is taken', async () => {
+test('a key of 255 characters is accepted', async () => {
   const key = 'x'.repeat(255);
   await send(room.larkspur.member, events(), key, message('long key'));
   expect(replayed(await send(room.larkspur.member, events(), key, message('long key')))).toBe(true);
 });
 
-test('methods that are idempotent by themselves take no notice of a key', async () => {
+test('PATCH ignores the key', async () => {
   const headers = { 'idempotency-key': newKey(), 'content-type': 'application/json' };
   for (const name of ['Renamed', 'Renamed again']) {
     const body = JSON.stringify({ name });
@@ -209,7 +209,7 @@ test('methods that are idempotent by themselves take no notice of a key', async 
   }
 });
 
-test('an answer is kept for 30 days, and then neither given nor kept', async () => {
+test('a stored answer is returned for 30 days and then deleted', async () => {
   const key = newKey();
   const age = (days: number) =>
     api.db.$executeRaw`
@@ -219,8 +219,8 @@ test('an answer is kept for 30 days, and then neither given nor kept', async () 
   await deleteOldAnswers(api.db);
   expect(replayed(await send(room.larkspur.member, events(), key, message('old')))).toBe(true);
   await age(31);
-  const anew = await send(room.larkspur.member, events(), key, message('quite new'));
-  expect([anew.status, replayed(anew)]).toEqual([201, false]);
+  const fresh = await send(room.larkspur.member, events(), key, message('quite new'));
+  expect([fresh.status, replayed(fresh)]).toEqual([201, false]);
   expect(replayed(await send(room.larkspur.member, events(), key, message('quite new')))).toBe(true);
   await age(31);
   await deleteOldAnswers(api.db);
@@ -228,7 +228,7 @@ test('an answer is kept for 30 days, and then neither given nor kept', async () 
   expect(await api.db.storedAnswer.count()).toBeGreaterThan(0);
 });
 
-test('an answer that the transaction rolls back is not kept', async () => {
+test('an answer is not stored if its transaction rolls back', async () => {
   const request = { holderId: 'key_1', path: '/v1/x', key: newKey(), bodySha256: Buffer.alloc(32) };
   const rolledBack = api.db.sqlTransaction(async (tx) => {
     expect(await lockIdempotencyKey(tx, request)).toEqual({ kind: 'unused' });

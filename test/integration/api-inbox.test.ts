@@ -1,4 +1,4 @@
-// An agent's inbox: what it shows, and that reading it takes on the tasks in it, once and for everyone to see.
+// An agent's inbox: its content, and that a read starts each open task once and adds a room event for it.
 
 import {
   expectStatus,
@@ -30,12 +30,12 @@ const sendTask = async (goal: string): Promise<string> =>
   (await post(room.tamarack.member, { type: 'task', to: `scribe`, goal })).id;
 const inbox = (body?: object, client = room.larkspur.agent): Promise<Json> =>
   expectStatus(200, client.post(`${room.path}/inbox`, body));
-const started = async (): Promise<Json[]> => {
+const startEvents = async (): Promise<Json[]> => {
   const { data } = await expectStatus(200, room.larkspur.member.get(`${room.path}/events?limit=200`));
   return data.filter((event: Json) => event.type === 'task_started');
 };
 
-test('it holds the open tasks sent to the agent, in progress now, and what addresses it', async () => {
+test('the inbox has the open tasks for the agent, now in progress, and the messages to the agent', async () => {
   const first = await sendTask('Draw the plan');
   await post(room.tamarack.member, { type: 'message', text: 'nothing for anybody' });
   const mention = await post(room.tamarack.member, { type: 'message', text: 'all well, @scribe?' });
@@ -56,13 +56,13 @@ test('it holds the open tasks sent to the agent, in progress now, and what addre
   expect(read.messages[1]).toEqual(
     await expectStatus(200, room.larkspur.member.get(`${room.path}/messages/${mention.id}`)),
   );
-  expect((await started()).map((event) => [event.author.id, event.data.id, event.data.state])).toEqual([
+  expect((await startEvents()).map((event) => [event.author.id, event.data.id, event.data.state])).toEqual([
     [room.larkspur.agentId, first, 'in_progress'],
     [room.larkspur.agentId, second, 'in_progress'],
   ]);
 });
 
-test('read again from its cursor it shows only what is new, and the tasks that are still open; nothing starts twice', async () => {
+test('a read from the cursor shows new messages and the tasks that are still open, and no task starts twice', async () => {
   const first = await sendTask('Draw the plan');
   const before = await inbox();
   const again = await inbox({ cursor: before.next_cursor });
@@ -74,31 +74,31 @@ test('read again from its cursor it shows only what is new, and the tasks that a
   const later = await inbox({ cursor: before.next_cursor });
   expect(later.tasks.map((task: Json) => task.id)).toEqual([second]);
   expect(later.messages.map((message: Json) => message.task)).toEqual([second]);
-  expect((await started()).map((event) => event.data.id)).toEqual([first, second]);
+  expect((await startEvents()).map((event) => event.data.id)).toEqual([first, second]);
 });
 
-test('read by many at once, each task starts once', async () => {
+test('concurrent reads start each task once', async () => {
   const tasks = [];
   for (const goal of ['one', 'two', 'three']) tasks.push(await sendTask(goal));
   const reads = await Promise.all(Array.from({ length: 8 }, () => inbox()));
   for (const read of reads) {
     expect(read.tasks.map((task: Json) => [task.id, task.state])).toEqual(tasks.map((id) => [id, 'in_progress']));
   }
-  expect((await started()).map((event) => event.data.id)).toEqual(tasks);
+  expect((await startEvents()).map((event) => event.data.id)).toEqual(tasks);
 });
 
-test('of more tasks than were asked for, those that are not shown do not start', async () => {
+test('tasks beyond the limit of a read do not start', async () => {
   const tasks = [];
   for (const goal of ['one', 'two', 'three']) tasks.push(await sendTask(goal));
   const read = await inbox({ limit: 2 });
   expect([read.tasks.map((task: Json) => task.id), read.more_tasks]).toEqual([tasks.slice(0, 2), true]);
-  expect((await started()).map((event) => event.data.id)).toEqual(tasks.slice(0, 2));
+  expect((await startEvents()).map((event) => event.data.id)).toEqual(tasks.slice(0, 2));
   expect(read.messages).toHaveLength(2);
   const rest = await inbox({ limit: 2, cursor: read.next_cursor });
   expect(rest.messages.map((message: Json) => message.task)).toEqual([tasks[2]]);
 });
 
-test('what an agent may do is not asked: a task that it may not answer starts all the same, as its claim would start it', async () => {
+test('a task starts even if the agent has no right to answer it, as with a claim', async () => {
   await expectStatus(
     200,
     room.larkspur.admin.patch(`${room.path}/roster/${room.larkspur.agentId}`, { preset: 'supervised' }),
@@ -109,7 +109,7 @@ test('what an agent may do is not asked: a task that it may not answer starts al
   await expectStatus(403, room.larkspur.agent.post(`${room.path}/events`, answer));
 });
 
-test('it is for agents, in rooms that they are in and that are open', async () => {
+test('only agents read an inbox, in open rooms whose roster has the agent', async () => {
   for (const client of [room.larkspur.admin, room.larkspur.member, room.larkspur.service]) {
     const answer = await client.post(`${room.path}/inbox`);
     expect([answer.status, answer.body.code, answer.body.detail]).toEqual([
@@ -127,7 +127,7 @@ test('it is for agents, in rooms that they are in and that are open', async () =
   expect((await expectStatus(409, room.tamarack.agent.post(`${room.path}/inbox`))).code).toBe('conflict');
 });
 
-test('with an Idempotency-Key it is read anew all the same, and what it held is kept nowhere', async () => {
+test('a read with an Idempotency-Key reads again, and its answer is not stored', async () => {
   await post(room.tamarack.member, { type: 'message', text: '@scribe inbox-canary' });
   const headers = { 'idempotency-key': 'again' };
   const read = (): Promise<Json> =>
@@ -147,7 +147,7 @@ test.each([
   [{ limit: '2' }, '/limit'],
   [{ cursor: 'x' }, '/cursor'],
   [{ since: 1 }, '/since'],
-])('it refuses %j', async (body, pointer) => {
+])('the inbox refuses %j', async (body, pointer) => {
   const answer = await room.larkspur.agent.post(`${room.path}/inbox`, body);
   expect([answer.status, answer.body.code, answer.body.pointer]).toEqual([400, 'invalid_input', pointer]);
 });

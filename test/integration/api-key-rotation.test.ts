@@ -1,4 +1,4 @@
-// An API key rotated: a new one of the same holder, and the old one for as long as the overlap says.
+// Rotation of an API key: the holder gets a new key, and the old key stays valid for the requested overlap.
 
 import { newId } from '../../prisma/store/db/ids';
 import {
@@ -30,7 +30,7 @@ const makeKey = (body: object): Promise<Json> => expectStatus(201, company.admin
 const rotate = (id: string, body?: object, by: ApiClient = company.admin) => by.post(`/v1/keys/${id}/rotate`, body);
 const statusOf = async (token: string): Promise<number> => (await api.client(token).get('/v1/rooms')).status;
 
-async function listed(id: string, by: ApiClient = company.admin): Promise<Json> {
+async function findKey(id: string, by: ApiClient = company.admin): Promise<Json> {
   const { data } = await expectStatus(200, by.get('/v1/keys'));
   return data.find((key: Json) => key.id === id);
 }
@@ -40,8 +40,8 @@ async function adminKeyId(): Promise<string> {
   return data.find((key: Json) => key.role === 'admin').id;
 }
 
-/** Lets the overlap of a key pass. */
-async function passOverlap(id: string): Promise<void> {
+/** Ends the overlap of a key now. */
+async function endOverlap(id: string): Promise<void> {
   await api.db.$executeRaw`UPDATE api_keys SET expires_at = clock_timestamp() WHERE id = ${id}`;
 }
 
@@ -49,7 +49,7 @@ test.each([
   { kind: 'person', role: 'admin', name: 'Ada' },
   { kind: 'person', role: 'member', name: 'Grace' },
   { kind: 'service', name: 'ci' },
-])('%j is replaced by one of the same holder, and is over at once', async (body) => {
+])('%j is replaced by a key of the same holder and ends at once', async (body) => {
   const old = await makeKey(body);
   const answered = await rotate(old.id);
   expect(answered.status).toBe(201);
@@ -58,16 +58,16 @@ test.each([
   expect(answered.body.replaces).toMatchObject({ id: old.id, expires_at: expect.any(String) });
   expect(await statusOf(answered.body.token)).toBe(200);
   expect(await statusOf(old.token)).toBe(401);
-  expect(JSON.stringify(await listed(answered.body.id))).not.toContain(answered.body.token);
+  expect(JSON.stringify(await findKey(answered.body.id))).not.toContain(answered.body.token);
 });
 
-test("an agent's key goes on speaking for that agent", async () => {
+test("the successor of an agent's key belongs to the same agent", async () => {
   const old = await makeKey({ kind: 'agent', agent: company.agentId, name: 'Agent' });
   const next = await expectStatus(201, rotate(old.id));
   expect(next).toMatchObject({ kind: 'agent', agent: company.agentId, name: 'Agent' });
 });
 
-test('within the overlap both are valid, and the list says until when', async () => {
+test('both keys are valid during the overlap, and the list shows its end', async () => {
   const old = await makeKey({ kind: 'service', name: 'ci' });
   const next = await expectStatus(201, rotate(old.id, { overlap_seconds: 3_600 }));
   expect([await statusOf(old.token), await statusOf(next.token)]).toEqual([200, 200]);
@@ -75,14 +75,14 @@ test('within the overlap both are valid, and the list says until when', async ()
     SELECT extract(epoch FROM expires_at - (SELECT created_at FROM api_keys WHERE id = ${next.id}))::float8 AS seconds
     FROM api_keys WHERE id = ${old.id}`;
   expect(Math.round(seconds / 60)).toBe(60);
-  expect((await listed(old.id)).expires_at).toBe(next.replaces.expires_at);
-  expect((await listed(next.id)).expires_at).toBeNull();
+  expect((await findKey(old.id)).expires_at).toBe(next.replaces.expires_at);
+  expect((await findKey(next.id)).expires_at).toBeNull();
 
-  await passOverlap(old.id);
+  await endOverlap(old.id);
   expect([await statusOf(old.token), await statusOf(next.token)]).toEqual([401, 200]);
 });
 
-test('the audit tells of it, with its successor and no token', async () => {
+test('the audit records a rotation with the successor and without a token', async () => {
   const old = await makeKey({ kind: 'service', name: 'ci' });
   const next = await expectStatus(201, rotate(old.id, { overlap_seconds: 60 }));
   const { data } = await expectStatus(200, company.admin.get('/v1/audit?action=key.rotated'));
@@ -90,11 +90,11 @@ test('the audit tells of it, with its successor and no token', async () => {
   expect(JSON.stringify(data)).not.toContain(next.token);
 });
 
-test('the key that calls can be the one that is rotated', async () => {
+test('a key can rotate itself', async () => {
   const id = await adminKeyId();
   const next = await expectStatus(201, rotate(id));
   expect((await company.admin.get('/v1/keys')).status).toBe(401);
-  expect((await listed(id, api.client(next.token))).expires_at).not.toBeNull();
+  expect((await findKey(id, api.client(next.token))).expires_at).not.toBeNull();
 });
 
 test.each([
@@ -109,18 +109,18 @@ test.each([
   expect([answered.status, answered.body.code]).toEqual([400, 'invalid_input']);
 });
 
-test('an overlap of a week is taken', async () => {
+test('an overlap of a week is accepted', async () => {
   const old = await makeKey({ kind: 'service', name: 'ci' });
   await expectStatus(201, rotate(old.id, { overlap_seconds: WEEK }));
 });
 
-test('a key is rotated once, whoever asks at the same time', async () => {
+test('concurrent requests rotate a key once', async () => {
   const old = await makeKey({ kind: 'service', name: 'ci' });
   const answers = await Promise.all(Array.from({ length: 5 }, () => rotate(old.id, { overlap_seconds: 60 })));
   expect(answers.map(({ status }) => status).sort()).toEqual([201, 409, 409, 409, 409]);
 });
 
-test('a revoked key is not rotated, and one that expires can be revoked before', async () => {
+test('a revoked key cannot be rotated, and a key in its overlap can be revoked', async () => {
   const revoked = await makeKey({ kind: 'service', name: 'ci' });
   await expectStatus(204, company.admin.delete(`/v1/keys/${revoked.id}`));
   await expectStatus(409, rotate(revoked.id));
@@ -131,7 +131,7 @@ test('a revoked key is not rotated, and one that expires can be revoked before',
   expect(await statusOf(old.token)).toBe(401);
 });
 
-test("another company's key is like none", async () => {
+test('a key of another company is not found', async () => {
   const other = await setUpCompany(api, `tamarack-${made}`, 'Tamarack', 'scout');
   const foreign = await rotate(await adminKeyId(), {}, other.admin);
   const unknown = await rotate(newId('key'), {}, other.admin);
@@ -139,17 +139,17 @@ test("another company's key is like none", async () => {
   expect({ ...foreign.body, request_id: null }).toEqual({ ...unknown.body, request_id: null });
 });
 
-describe('a company keeps an admin key', () => {
-  test('that lasts: one in its overlap does not count', async () => {
+describe('the last admin key of a company', () => {
+  test('cannot be revoked, and a key in its overlap does not count', async () => {
     const first = await adminKeyId();
     const next = await expectStatus(201, rotate(first, { overlap_seconds: 3_600 }));
-    // By the old key, which is still an admin's, and will not be.
+    // The old key is still an admin key, but it expires at the end of the overlap.
     await expectStatus(409, company.admin.delete(`/v1/keys/${next.id}`));
     await expectStatus(204, api.client(next.token).delete(`/v1/keys/${first}`));
     await expectStatus(409, api.client(next.token).delete(`/v1/keys/${next.id}`));
   });
 
-  test('whether its last is rotated or revoked first', async () => {
+  test('remains after concurrent rotations and a revocation', async () => {
     const first = await adminKeyId();
     const second = await makeKey({ kind: 'person', role: 'admin', name: 'Ada' });
     await Promise.all([

@@ -1,4 +1,4 @@
-// Leaving, closing and removing at the door: who may, what is answered, and what is still to be read afterwards.
+// Leaving, closing and removing through the API: the allowed roles, the answers, and the reads that still work.
 
 import { expectStatus, setUpRoom, startTestApi, type TestApi, type TestRoom } from '../support/api';
 
@@ -16,10 +16,10 @@ beforeEach(async () => {
 afterAll(() => api.close());
 
 const membership = (of: 'larkspur' | 'tamarack'): string => `${room.path}/members/${room[of].id}`;
-const seat = (of: 'larkspur' | 'tamarack'): string => `${room.path}/roster/${room[of].agentId}`;
+const rosterEntry = (of: 'larkspur' | 'tamarack'): string => `${room.path}/roster/${room[of].agentId}`;
 
 describe('a membership', () => {
-  test('ends by the company itself: it sees the room no more, what it wrote stays, and it can be invited again', async () => {
+  test('ends if the company leaves: it no longer sees the room, its messages stay, and it can be invited again', async () => {
     const { tamarack, larkspur } = room;
     await expectStatus(201, tamarack.member.post(`${room.path}/events`, { type: 'message', text: 'we were here' }));
     expect((await tamarack.admin.delete(membership('tamarack'))).status).toBe(204);
@@ -42,7 +42,7 @@ describe('a membership', () => {
     await expectStatus(201, tamarack.admin.post(`${room.path}/roster`, { agent: tamarack.agentId }));
   });
 
-  test("ends by the host too, but not by another guest's admin, a member, a service or an agent", async () => {
+  test("is ended by the host's admin too, but not by a member, a service or an agent", async () => {
     const { larkspur, tamarack } = room;
     expect((await tamarack.admin.delete(membership('larkspur'))).body.code).toBe('conflict');
     for (const key of [tamarack.member, tamarack.service, tamarack.agent, larkspur.member]) {
@@ -55,16 +55,16 @@ describe('a membership', () => {
 });
 
 describe('an agent', () => {
-  test('is removed by its own company or the host, and its name is free again', async () => {
+  test('is removed by its own company or by the host, and its name is free again', async () => {
     const { larkspur, tamarack } = room;
-    expect((await tamarack.admin.delete(seat('larkspur'))).status).toBe(403);
-    expect((await larkspur.member.delete(seat('larkspur'))).status).toBe(403);
-    expect(await expectStatus(200, larkspur.admin.delete(seat('tamarack')))).toEqual({
+    expect((await tamarack.admin.delete(rosterEntry('larkspur'))).status).toBe(403);
+    expect((await larkspur.member.delete(rosterEntry('larkspur'))).status).toBe(403);
+    expect(await expectStatus(200, larkspur.admin.delete(rosterEntry('tamarack')))).toEqual({
       room: room.id,
       agent: tamarack.agentId,
       company: tamarack.id,
     });
-    expect((await larkspur.admin.delete(seat('tamarack'))).status).toBe(404);
+    expect((await larkspur.admin.delete(rosterEntry('tamarack'))).status).toBe(404);
     expect((await tamarack.agent.get(room.path)).status).toBe(404);
 
     const namesake = await expectStatus(
@@ -78,7 +78,7 @@ describe('an agent', () => {
 });
 
 describe('a room', () => {
-  test('is closed by its host for good: everything can be read, nothing written, joined or changed', async () => {
+  test('is closed by its host permanently: reads still work, and every write is refused', async () => {
     const { larkspur, tamarack } = room;
     expect((await tamarack.admin.post(`${room.path}/close`)).status).toBe(403);
     expect((await larkspur.member.post(`${room.path}/close`)).status).toBe(403);
@@ -93,7 +93,7 @@ describe('a room', () => {
       larkspur.admin.patch(room.path, { name: 'Other' }),
       larkspur.admin.post(`${room.path}/invitations`),
       tamarack.admin.delete(membership('tamarack')),
-      tamarack.admin.delete(seat('tamarack')),
+      tamarack.admin.delete(rosterEntry('tamarack')),
     ];
     for (const answer of await Promise.all(writes))
       expect([answer.status, answer.body.code]).toEqual([409, 'conflict']);

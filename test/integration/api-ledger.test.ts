@@ -1,4 +1,4 @@
-// Wakes and runs as their own company sees them, and as the others in the room do.
+// Wakes and runs: the fields that their own company sees, and the fields that other companies in the room see.
 
 import { claimMessage } from '../../prisma/store/runs/claims';
 import { newId } from '../../prisma/store/db/ids';
@@ -29,8 +29,8 @@ const execution = (messageId: string) => ({
   temporalRunId: `temporal-${messageId}`,
 });
 
-/** A message to `scribe` whose wake was claimed, as a worker would. */
-async function claimedRun(): Promise<{ run: string; wake: string; message: string }> {
+/** Posts a message to `scribe` and claims its wake, as a worker does. */
+async function claimRun(): Promise<{ run: string; wake: string; message: string }> {
   const event = { type: 'message', text: 'hello @scribe' };
   const posted = await expectStatus(201, room.tamarack.member.post(`${room.path}/events`, event));
   await deliverWakes(api.db, 100);
@@ -40,8 +40,8 @@ async function claimedRun(): Promise<{ run: string; wake: string; message: strin
   return { run: claim.runId, wake: posted.wakes[0].wake, message: posted.id };
 }
 
-test('a run shows its ledger to its own company, and to others that it was', async () => {
-  const { run, wake, message } = await claimedRun();
+test('a run shows its ledger to its own company, and only its ids, state and reply to others', async () => {
+  const { run, wake, message } = await claimRun();
   const reply = await expectStatus(
     201,
     room.larkspur.service.post(`${room.path}/events`, { type: 'message', text: 'hi' }),
@@ -162,7 +162,7 @@ test('a run shows its ledger to its own company, and to others that it was', asy
       money: { amounts: null, unpriced_requests: 1 },
     },
   });
-  // Exact on the wire, not only after parsing.
+  // The number is exact in the JSON text, not only after parsing.
   expect(own.text).toContain('"input_tokens":3000000000');
   const listed = (await expectStatus(200, room.larkspur.member.get('/v1/runs?limit=200'))).data.find(
     (item: Json) => item.id === run,
@@ -204,8 +204,8 @@ test('a run shows its ledger to its own company, and to others that it was', asy
   });
 });
 
-test('who cancelled a run and why is its own company’s', async () => {
-  const { run, message } = await claimedRun();
+test('only the run’s own company sees who cancelled the run and why', async () => {
+  const { run, message } = await claimRun();
   await closeRun(api.db, execution(message), run, { kind: 'cancelled' }, { by: 'Ada', why: 'canary reason' });
   const own = await expectStatus(200, room.larkspur.member.get(`/v1/runs/${run}`));
   expect(own).toMatchObject({ state: 'closed', ending: 'cancelled', cancelled: { by: 'Ada', why: 'canary reason' } });
@@ -218,7 +218,7 @@ test('who cancelled a run and why is its own company’s', async () => {
 
 test('lists filter by room, agent, state, ending and time', async () => {
   const other = await setUpRoom(api, { suffix: '-f' });
-  const { run } = await claimedRun();
+  const { run } = await claimRun();
   const ids = async (query: string, client = room.larkspur.member) =>
     (await expectStatus(200, client.get(`/v1/runs?limit=200&${query}`))).data.map((item: Json) => item.id);
   const { claimed_at } = (await room.larkspur.member.get(`/v1/runs/${run}`)).body;
@@ -249,8 +249,8 @@ test('lists filter by room, agent, state, ending and time', async () => {
   expect(await wakes(`room=${other.id}`)).toEqual([]);
 });
 
-test('when a run was claimed is its own company’s: to others a stretch of time tells when its message was written', async () => {
-  const { run, message } = await claimedRun();
+test('time filters use the claim time for the run’s own company and the message time for other companies', async () => {
+  const { run, message } = await claimRun();
   const { created_at: written } = await expectStatus(200, room.tamarack.member.get(`${room.path}/messages/${message}`));
   const later = (time: string, ms: number): string => new Date(Date.parse(time) + ms).toISOString();
   const claimed = later(written, 60_000);
@@ -263,7 +263,7 @@ test('when a run was claimed is its own company’s: to others a stretch of time
   const counted = async (client: ApiClient, since: string, until: string): Promise<boolean> => {
     const total = async (from: string): Promise<number> =>
       (await expectStatus(200, client.get(`${room.path}/usage?since=${from}&until=${until}`))).runs.total;
-    // Nothing but this run is claimed that late, or has a message so near its own.
+    // No other run is claimed that late or has its message in that time.
     return (await total(since)) > 0;
   };
   for (const isThere of [listed, counted]) {
@@ -277,18 +277,18 @@ test('when a run was claimed is its own company’s: to others a stretch of time
   }
 });
 
-test('a company that is not in the room finds nothing of it', async () => {
-  const { run, wake, message } = await claimedRun();
+test('a company outside the room gets 404 for everything in it', async () => {
+  const { run, wake, message } = await claimRun();
   const stranger = await setUpCompany(api, 'yarrow', 'Yarrow', 'scribe');
-  const alike = async (path: string, unknown: string): Promise<void> => {
+  const expectNotFound = async (path: string, unknown: string): Promise<void> => {
     const [foreign, missing] = [await stranger.admin.get(path), await stranger.admin.get(unknown)];
     expect([path, foreign.status]).toEqual([path, 404]);
     expect({ ...foreign.body, request_id: null }).toEqual({ ...missing.body, request_id: null });
   };
-  await alike(`/v1/runs/${run}`, `/v1/runs/${newId('run')}`);
-  await alike(`/v1/wakes/${wake}`, `/v1/wakes/${newId('wake')}`);
+  await expectNotFound(`/v1/runs/${run}`, `/v1/runs/${newId('run')}`);
+  await expectNotFound(`/v1/wakes/${wake}`, `/v1/wakes/${newId('wake')}`);
   for (const part of ['', '/events', '/members', '/roster', '/messages', `/messages/${message}`, '/tasks', '/memory']) {
-    await alike(room.path + part, `/v1/rooms/${newId('room')}${part}`);
+    await expectNotFound(room.path + part, `/v1/rooms/${newId('room')}${part}`);
   }
   const writes: [string, object][] = [
     ['/events', { type: 'message', text: 'hi' }],
@@ -311,7 +311,7 @@ test('a company that is not in the room finds nothing of it', async () => {
 });
 
 describe('private memory', () => {
-  test('is whole to its company, and to others only there', async () => {
+  test('shows its content to its own company, and only its existence to others', async () => {
     const own = await setUpRoom(api, { suffix: '-p' });
     const entry = {
       type: 'memory',
@@ -351,30 +351,30 @@ describe('private memory', () => {
     expect(await idsOf(`author=${whole.author.id}`)).toEqual([]);
     expect(await idsOf(`author=${whole.author.id}`, own.larkspur.member)).toEqual([id]);
 
-    // Whether it was deprecated is nobody else's either.
+    // Other companies do not see the deprecation either.
     await api.db.memoryEntry.update({ where: { id }, data: { deprecatedAt: new Date() } });
     expect(await idsOf('')).toEqual([id, shared.id]);
     expect(await idsOf('include_deprecated=true')).toEqual([id, shared.id]);
     expect(await idsOf('', own.larkspur.member)).toEqual([shared.id]);
   });
 
-  test('is read by an agent’s key where its company switched that on', async () => {
+  test('is read with an agent’s key if its company allows it', async () => {
     const own = await setUpRoom(api, { suffix: '-q' });
     const entry = { type: 'memory', category: 'fact', content: 'ours', visibility: 'private' };
     const { id } = await expectStatus(201, own.larkspur.member.post(`${own.path}/events`, entry));
     const read = async () => (await own.larkspur.agent.get(`${own.path}/memory/${id}`)).body.content;
     expect(await read()).toBeUndefined();
-    const place = `${own.path}/roster/${own.larkspur.agentId}`;
-    await expectStatus(200, own.larkspur.admin.patch(place, { private_memory: true }));
+    const rosterEntry = `${own.path}/roster/${own.larkspur.agentId}`;
+    await expectStatus(200, own.larkspur.admin.patch(rosterEntry, { private_memory: true }));
     expect(await read()).toBe('ours');
     expect((await own.tamarack.agent.get(`${own.path}/memory/${id}`)).body.content).toBeUndefined();
-    await expectStatus(200, own.larkspur.admin.patch(place, { private_memory: false }));
+    await expectStatus(200, own.larkspur.admin.patch(rosterEntry, { private_memory: false }));
     expect(await read()).toBeUndefined();
   });
 });
 
-test('who left the room, or was taken off its roster, sees its wakes and runs no more', async () => {
-  const { run, wake } = await claimedRun();
+test('a company that left the room, and an agent off its roster, no longer see its wakes and runs', async () => {
+  const { run, wake } = await claimRun();
   const listed = async (client: ApiClient): Promise<boolean[]> => {
     const has = async (path: string, id: string) =>
       (await expectStatus(200, client.get(`${path}?limit=200`))).data.some((item: Json) => item.id === id);
@@ -383,8 +383,8 @@ test('who left the room, or was taken off its roster, sees its wakes and runs no
   };
   const [all, none] = [Array.from({ length: 4 }, () => true), Array.from({ length: 4 }, () => false)];
   expect(await listed(room.tamarack.agent)).toEqual(all);
-  const place = { roomId_agentId: { roomId: room.id, agentId: room.tamarack.agentId } };
-  await api.db.roomAgent.update({ where: place, data: { removedAt: new Date() } });
+  const rosterEntry = { roomId_agentId: { roomId: room.id, agentId: room.tamarack.agentId } };
+  await api.db.roomAgent.update({ where: rosterEntry, data: { removedAt: new Date() } });
   expect([await listed(room.tamarack.agent), await listed(room.tamarack.member)]).toEqual([none, all]);
   const member = { roomId_companyId: { roomId: room.id, companyId: room.tamarack.id } };
   await api.db.roomMember.update({ where: member, data: { leftAt: new Date() } });

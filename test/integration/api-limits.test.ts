@@ -1,4 +1,4 @@
-// How much one caller may ask for, and what that leaves the others.
+// The limits of one caller, and that other callers are not affected.
 
 import { Readable } from 'node:stream';
 import { buffer } from 'node:stream/consumers';
@@ -28,7 +28,7 @@ const serve = (change: Parameters<typeof serveSecondApi>[1]) => serveSecondApi(a
 const newToken = async (): Promise<string> =>
   (await expectStatus(201, room.larkspur.admin.post('/v1/keys', { kind: 'service', name: 's' }))).token;
 
-test('a key’s requests a minute are counted, and those beyond are told when to come back', async () => {
+test('the requests per minute of a key are limited, and requests beyond get 429 with Retry-After', async () => {
   const served = await serve({ requestsPerMinute: 5 });
   const [busy, other] = [createClient(served.url, await newToken()), createClient(served.url, await newToken())];
   for (let n = 0; n < 5; n += 1) await expectStatus(200, busy.get('/v1/rooms'));
@@ -41,23 +41,23 @@ test('a key’s requests a minute are counted, and those beyond are told when to
     expect(seconds).toBeGreaterThan(0);
     expect(seconds).toBeLessThanOrEqual(60);
   }
-  // Neither another key of the same company nor what needs no key is held up.
+  // Another key of the same company is not limited, nor is a route without a key.
   await expectStatus(200, other.get('/v1/rooms'));
   await expectStatus(200, busy.get('/healthz'));
   await served.close();
 });
 
-test('a wrong key uses up nobody’s requests', async () => {
+test('requests with a wrong key count against no other key', async () => {
   const served = await serve({ requestsPerMinute: 1 });
   for (let n = 0; n < 3; n += 1) await expectStatus(401, createClient(served.url, 'wrong').get('/v1/rooms'));
   await expectStatus(200, createClient(served.url, await newToken()).get('/v1/rooms'));
   await served.close();
 });
 
-test('a megabyte of gzip that holds a gigabyte is refused, and the process holds none of it', async () => {
+test('a gzip body of 1 MiB that unpacks to 1 GiB is refused and is not kept in memory', async () => {
   const mebibyte = Buffer.alloc(1_048_576, ' ');
   const spaces = Readable.from(Array.from({ length: 64 }, () => mebibyte));
-  // Gzip files one after the other are one gzip file: a sixteenth is what has to be compressed.
+  // Concatenated gzip files are one gzip file, so only a sixteenth is compressed here.
   const sixteenth = await buffer(spaces.pipe(createGzip({ level: 9 })));
   const bomb = Buffer.concat(Array.from({ length: 16 }, () => sixteenth));
   expect(bomb.length).toBeLessThanOrEqual(1_048_576);
@@ -71,12 +71,12 @@ test('a megabyte of gzip that holds a gigabyte is refused, and the process holds
   await expectStatus(200, api.client().get('/readyz'));
 });
 
-test('a write whose commit was done and whose answer was lost is answered under its key', async () => {
+test('a repeat of a committed write whose answer was lost gets the stored answer', async () => {
   const url = new URL(api.databaseUrl);
   const cutter = await openCommitCutter(Number(url.port));
   url.port = String(cutter.port);
   const database = await connectDatabase(url.toString(), {
-    // One connection: the next commit is on the one that is asked for its port.
+    // One connection, so that the next commit uses the connection whose port is read below.
     poolSize: 1,
     lockTimeoutMs: 5_000,
     statementTimeoutMs: 10_000,
@@ -103,8 +103,8 @@ test('a write whose commit was done and whose answer was lost is answered under 
   await cutter.close();
 });
 
-test('no connection is left in a transaction by a request that was refused', async () => {
-  const body = { type: 'message', text: 'x', mentions: ['nobody'] };
+test('a refused request leaves no connection in a transaction', async () => {
+  const body = { type: 'message', text: 'x', mentions: ['absent'] };
   for (let n = 0; n < 20; n += 1) await expectStatus(400, room.larkspur.member.post(`${room.path}/events`, body));
   const client = new pg.Client({ connectionString: api.databaseUrl });
   await client.connect();

@@ -1,4 +1,4 @@
-// A model key goes in, sealed for its address, and never comes out; and where a company may point it.
+// Model keys: a secret is sealed for its address and never returned, and only some addresses are allowed.
 
 import { modelKeyBinding } from '../../prisma/store/model-keys/model-keys';
 import { newId } from '../../prisma/store/db/ids';
@@ -27,7 +27,7 @@ afterAll(async () => {
 
 const post = (body: object) => larkspur.admin.post('/v1/model-keys', { name: 'main', ...body });
 
-/** What the worker would send to the provider. */
+/** Returns the secret that the worker sends to the provider. */
 async function openSecret(id: string): Promise<string> {
   const row = await api.db.modelKey.findUniqueOrThrow({ where: { id } });
   return api.secretBox.open(row.sealedSecret, modelKeyBinding(row.id, row.baseUrl));
@@ -57,7 +57,7 @@ test('a key of a provider that the operator configured is stored sealed', async 
   expect(answer.text + one.text + list.text).not.toContain(SECRET);
 });
 
-describe('the protocol spoken at an address', () => {
+describe('the protocol of an address', () => {
   test.each([
     ['openai', 'openai'],
     ['anthropic', 'anthropic'],
@@ -74,7 +74,7 @@ describe('the protocol spoken at an address', () => {
     ['openai', 'https://models.example.com/v1/responses', 'https://models.example.com/v1'],
     ['anthropic', 'https://models.example.com/anthropic', 'https://models.example.com/anthropic/v1'],
     ['anthropic', 'https://models.example.com/v1/messages', 'https://models.example.com/v1'],
-  ])("of an owner's own is what the owner says: %s", async (protocol, base_url, stored) => {
+  ])('that belongs to an owner is the protocol that the owner names: %s', async (protocol, base_url, stored) => {
     const key = await expectStatus(201, post({ key: SECRET, base_url, protocol }));
     expect(key).toMatchObject({ protocol: protocol ?? 'openai_compatible', base_url: stored, owner_supplied: true });
   });
@@ -104,7 +104,7 @@ describe('a pasted key', () => {
     `${SECRET.slice(0, 5)} ${SECRET.slice(5)}`,
     `“${SECRET}”`,
     SECRET.repeat(100),
-  ])('%j is refused without being repeated', async (key) => {
+  ])('%j is refused, and the answer does not contain it', async (key) => {
     const answer = await post({ key, provider: 'openai' });
     expect([answer.status, answer.body.pointer]).toEqual([400, '/key']);
     expect(answer.text).not.toContain('sk-canary');
@@ -114,7 +114,7 @@ describe('a pasted key', () => {
 test.each([
   [{ key: SECRET }, ''],
   [{ key: SECRET, provider: 'openai', base_url: 'https://models.example.com' }, ''],
-  [{ key: SECRET, provider: 'nobody' }, '/provider'],
+  [{ key: SECRET, provider: 'absent' }, '/provider'],
   [{ key: SECRET, provider: 'https://api.openai.com/v1' }, '/provider'],
   [{ key: 7, provider: 'openai' }, '/key'],
   [{ provider: 'openai' }, '/key'],
@@ -163,7 +163,7 @@ describe('a base URL', () => {
   });
 });
 
-describe('a base URL inside our network', () => {
+describe('a base URL of an internal network', () => {
   test.each([
     'https://127.0.0.1/v1',
     'https://127.1/v1',
@@ -209,8 +209,8 @@ describe('a base URL inside our network', () => {
   });
 });
 
-describe('replacing', () => {
-  test('the secret makes a new version, of which nothing was refused', async () => {
+describe('a change of a model key', () => {
+  test('with a new secret creates a new version that is not rejected', async () => {
     const { id } = await expectStatus(201, post({ key: SECRET, provider: 'openai' }));
     await api.db.modelKey.update({ where: { id }, data: { rejectedVersion: 1 } });
     expect((await larkspur.admin.get(`/v1/model-keys/${id}`)).body.rejected).toBe(true);
@@ -229,7 +229,7 @@ describe('replacing', () => {
     },
   );
 
-  test('is over once it is revoked, which can be said twice', async () => {
+  test('is refused after a revocation, which can be repeated', async () => {
     const { id } = await expectStatus(201, post({ key: SECRET, provider: 'openai' }));
     await expectStatus(204, larkspur.admin.delete(`/v1/model-keys/${id}`));
     const { revoked_at } = (await larkspur.admin.get(`/v1/model-keys/${id}`)).body;
@@ -239,7 +239,7 @@ describe('replacing', () => {
   });
 });
 
-test("another company's key does not exist", async () => {
+test('a key of another company is not found', async () => {
   const other = await setUpCompany(api, 'tamarack', 'Tamarack', 'scout');
   for (const method of ['GET', 'PATCH', 'DELETE']) {
     const ask = (id: string) =>

@@ -1,4 +1,4 @@
-// Paging: every row once, in both directions, whatever is added or goes away meanwhile.
+// Paging: every row appears once, in both directions, even if rows are added or deleted between pages.
 
 import { RoomDraft, type Author } from '../../prisma/store/rooms/room-draft';
 import { newId } from '../../prisma/store/db/ids';
@@ -26,7 +26,7 @@ beforeAll(async () => {
 });
 afterAll(() => api.close());
 
-/** Messages and memory that are one transaction's, and so of one time. */
+/** Writes messages and memory in one transaction, so that all have the same time. */
 async function writeAtOnce(count: number): Promise<{ messages: string[]; memory: string[] }> {
   return api.db.transaction(async (tx) => {
     const locked = await lockRoomForWrite(tx, room.id, author.companyId);
@@ -44,7 +44,7 @@ async function writeAtOnce(count: number): Promise<{ messages: string[]; memory:
   });
 }
 
-/** All ids of a list, page by page, `between` done after each page. */
+/** Reads all ids of a list page by page, and calls `between` after each page. */
 async function walk(
   client: ApiClient,
   path: string,
@@ -63,7 +63,7 @@ async function walk(
   return ids;
 }
 
-test.each(['messages', 'memory'] as const)('%s of one transaction are each seen once, both ways', async (kind) => {
+test.each(['messages', 'memory'] as const)('%s of one transaction appear once in both orders', async (kind) => {
   const written = (await writeAtOnce(50))[kind];
   const post = async (): Promise<void> => {
     for (let n = 0; n < 3; n += 1) {
@@ -88,7 +88,7 @@ test.each(['messages', 'memory'] as const)('%s of one transaction are each seen 
   }
 });
 
-test('the feed is seen once, while it grows, by cursor and by number', async () => {
+test('every event of a growing feed appears once, by cursor and by number', async () => {
   const { messages } = await writeAtOnce(50);
   const subjects = async (next: (last: Json, cursor: string | null) => string): Promise<string[]> => {
     const seen: string[] = [];
@@ -135,7 +135,7 @@ test('the feed is seen once, while it grows, by cursor and by number', async () 
   }
 });
 
-test('goes on when the row that the cursor points at is gone', async () => {
+test('a list continues if the row of the cursor is deleted', async () => {
   const { memory } = await writeAtOnce(20);
   const ids = await walk(room.larkspur.member, `${room.path}/memory`, 'limit=7', async (page) => {
     const last = page.at(-1)?.id;
@@ -175,7 +175,7 @@ test('every list has pages', async () => {
   expect(new Set(await pageOf(`${room.path}/roster`, 'agent')).size).toBe(2);
 });
 
-test('a cursor is of its own kind of list', async () => {
+test('a cursor is valid for its own list only', async () => {
   const { next_cursor } = await expectStatus(200, room.larkspur.admin.get('/v1/keys?limit=1'));
   await expectStatus(200, room.larkspur.admin.get(`/v1/keys?limit=1&cursor=${next_cursor}`));
   for (const path of ['/v1/rooms', '/v1/runs', `${room.path}/messages`, `${room.path}/events`]) {

@@ -1,4 +1,4 @@
-// What is wrong with a request is said in one form, without a 500, a stack, or a word of what was sent.
+// Invalid requests: every problem has one format, without a 500, a stack trace or text of the request.
 
 import { gzipSync } from 'node:zlib';
 import { newId } from '../../prisma/store/db/ids';
@@ -26,7 +26,7 @@ const countRows = async (): Promise<number[]> =>
     api.db.agent.count(),
   ]);
 
-test('a problem has one form, and names the request', async () => {
+test('a problem has one format and contains the request id', async () => {
   const answer = await room.larkspur.member.send('POST', events(), {
     body: JSON.stringify({ type: 'message', text: 7 }),
     headers: { ...JSON_TYPE, 'x-request-id': 'my-request_1' },
@@ -45,7 +45,7 @@ test('a problem has one form, and names the request', async () => {
   });
 });
 
-test('a request id that is not safe to repeat is replaced', async () => {
+test('an unsafe request id is replaced', async () => {
   for (const id of ['a'.repeat(65), 'a b', '<script>', '']) {
     const answer = await room.larkspur.member.send('GET', '/v1/nothing', { headers: { 'x-request-id': id } });
     expect(answer.body.request_id).not.toBe(id);
@@ -53,7 +53,7 @@ test('a request id that is not safe to repeat is replaced', async () => {
   }
 });
 
-test('headers keep answers out of caches and say nothing of the server', async () => {
+test('headers forbid caching and do not name the server software', async () => {
   const answer = await room.larkspur.member.get('/v1/rooms');
   expect(answer.headers.get('cache-control')).toBe('no-store');
   expect(answer.headers.get('x-powered-by')).toBeNull();
@@ -61,13 +61,13 @@ test('headers keep answers out of caches and say nothing of the server', async (
   expect(answer.headers.get('x-content-type-options')).toBe('nosniff');
 });
 
-describe('a body that is not usable', () => {
+describe('an unusable body', () => {
   const big = JSON.stringify({ type: 'message', text: 'x'.repeat(5_000_000) });
   const cases: readonly (readonly [string, number, string, string | Uint8Array, Record<string, string>])[] = [
     ['half an object', 400, 'malformed_body', '{"type":"message","text":"secret-canary', JSON_TYPE],
     ['a byte-order mark', 400, 'malformed_body', '\uFEFF{"type":"message","text":"hi"}', JSON_TYPE],
     ['nothing', 400, 'malformed_body', '', JSON_TYPE],
-    ['an array of none', 400, 'invalid_input', '[]', JSON_TYPE],
+    ['an empty array', 400, 'invalid_input', '[]', JSON_TYPE],
     ['a string', 400, 'invalid_input', '"message"', JSON_TYPE],
     ['null', 400, 'invalid_input', 'null', JSON_TYPE],
     ['5 MB', 413, 'body_too_large', big, JSON_TYPE],
@@ -78,7 +78,7 @@ describe('a body that is not usable', () => {
       gzipSync(Buffer.alloc(100_000_000)),
       { ...JSON_TYPE, 'content-encoding': 'gzip' },
     ],
-    ['a gzip that is none', 400, 'malformed_body', 'no gzip', { ...JSON_TYPE, 'content-encoding': 'gzip' }],
+    ['an invalid gzip', 400, 'malformed_body', 'no gzip', { ...JSON_TYPE, 'content-encoding': 'gzip' }],
     ['an unknown encoding', 415, 'unsupported_media_type', '{}', { ...JSON_TYPE, 'content-encoding': 'compress' }],
     ['10,000 brackets', 400, 'invalid_input', '['.repeat(10_000) + ']'.repeat(10_000), JSON_TYPE],
     ['10,000 brackets within', 400, 'invalid_input', `{"text":${'['.repeat(10_000)}${']'.repeat(10_000)}}`, JSON_TYPE],
@@ -119,7 +119,7 @@ describe('a body that is not usable', () => {
     await expectStatus(200, room.larkspur.member.get('/v1/rooms'));
   });
 
-  test('with the charset said in another way is taken', async () => {
+  test('another spelling of the charset is accepted', async () => {
     for (const type of ['application/json; charset=UTF-8', 'Application/JSON;charset="utf-8"']) {
       const body = JSON.stringify({ type: 'message', text: 'hi' });
       const answer = await room.larkspur.member.send('POST', events(), { body, headers: { 'content-type': type } });
@@ -128,21 +128,21 @@ describe('a body that is not usable', () => {
   });
 });
 
-describe('characters that Postgres can not hold', () => {
+describe('characters that Postgres cannot store', () => {
   test.each([
-    ['a value', '{"type":"message","text":"a\\u0000b"}', '/text'],
-    ['a lone high surrogate', '{"type":"message","text":"a\\ud800b"}', '/text'],
-    ['a lone low surrogate', '{"type":"message","text":"\\udc00"}', '/text'],
-    ['a list', '{"type":"message","text":"hi","mentions":["scribe","\\u0000"]}', '/mentions/1'],
-    ['a key', '{"type":"message","text":"hi","a\\u0000b":1}', ''],
-    ['a key that is a surrogate', '{"type":"message","text":"hi","\\ud83d":1}', ''],
+    ['a value (NUL)', '{"type":"message","text":"a\\u0000b"}', '/text'],
+    ['a value (lone high surrogate)', '{"type":"message","text":"a\\ud800b"}', '/text'],
+    ['a value (lone low surrogate)', '{"type":"message","text":"\\udc00"}', '/text'],
+    ['a list (NUL)', '{"type":"message","text":"hi","mentions":["scribe","\\u0000"]}', '/mentions/1'],
+    ['a key (NUL)', '{"type":"message","text":"hi","a\\u0000b":1}', ''],
+    ['a key (lone surrogate)', '{"type":"message","text":"hi","\\ud83d":1}', ''],
   ])('in %s are refused', async (_name, body, pointer) => {
     const answer = await room.larkspur.member.send('POST', events(), { body, headers: JSON_TYPE });
     expect(answer.status).toBe(400);
     expect(answer.body).toMatchObject({ code: 'invalid_input', pointer });
   });
 
-  test('but a pair of surrogates is a character', async () => {
+  test('a pair of surrogates is accepted as one character', async () => {
     const body = '{"type":"message","text":"\\ud83d\\ude80 go"}';
     const answer = await room.larkspur.member.send('POST', events(), { body, headers: JSON_TYPE });
     expect(answer.status).toBe(201);
@@ -164,7 +164,7 @@ describe('characters that Postgres can not hold', () => {
   });
 });
 
-describe('names that reach a prototype', () => {
+describe('names of the object prototype', () => {
   test.each([
     '{"type":"message","text":"hi","__proto__":{"isAdmin":true}}',
     '{"type":"message","text":"hi","constructor":{"prototype":{"isAdmin":true}}}',
@@ -176,7 +176,7 @@ describe('names that reach a prototype', () => {
     expect(({} as Record<string, unknown>)['isAdmin']).toBeUndefined();
   });
 
-  test('and so are parameters of these names', async () => {
+  test('are refused as parameters', async () => {
     for (const name of ['__proto__', 'constructor', '__proto__[x]']) {
       expect((await room.larkspur.member.get(`/v1/rooms?${name}=1`)).status).toBe(400);
     }
@@ -184,7 +184,7 @@ describe('names that reach a prototype', () => {
 });
 
 describe('fields and parameters', () => {
-  test('that are unknown are refused, each named', async () => {
+  test('that are unknown are refused and named', async () => {
     const body = { type: 'message', text: 'hi', wakes: [], hop: 0 };
     const answer = await expectStatus(400, room.larkspur.member.post(events(), body));
     expect(answer).toMatchObject({ detail: 'unknown field', pointer: '/wakes' });
@@ -193,7 +193,7 @@ describe('fields and parameters', () => {
     expect(list).toMatchObject({ detail: 'unknown parameter', parameter: 'status' });
   });
 
-  test('are not repeated when they may be a secret', async () => {
+  test('are not repeated in the answer, because they may be a secret', async () => {
     const secret = 'sk-live-0123456789abcdefghijklmnopqrstuvwxyz';
     const answer = await room.larkspur.admin.post('/v1/model-keys', {
       [secret]: secret,
@@ -229,7 +229,7 @@ describe('fields and parameters', () => {
     expect(await expectStatus(400, room.larkspur.member.get(path))).toMatchObject({ parameter });
   });
 
-  test('that act on nothing but the path take no body, or an empty object', async () => {
+  test('a route without fields accepts no body or an empty object', async () => {
     const path = `/v1/agents/${room.larkspur.agentId}/resume`;
     await expectStatus(200, room.larkspur.member.post(path));
     await expectStatus(200, room.larkspur.member.post(path, {}));
@@ -247,7 +247,7 @@ describe('routes and methods', () => {
     expect(answer.headers.get('content-type')).toContain('application/problem+json');
   });
 
-  test('that are unknown are 404 to who has a key', async () => {
+  test('that are unknown give 404 to a caller with a key', async () => {
     for (const path of ['/v1/nothing', '/v1/rooms/', '/v1/Rooms', `${room.path}/nothing`]) {
       expect(await expectStatus(404, room.larkspur.member.get(path))).toMatchObject({ code: 'not_found' });
     }
@@ -259,12 +259,12 @@ describe('routes and methods', () => {
     ['GET', '/v1/agents/agent_01kb7q0000e00000000000000a/pause', 'POST'],
     ['POST', '/v1/runs', 'GET, HEAD'],
     ['POST', '/healthz', 'GET, HEAD'],
-  ])('%s %s is 405 and names what it takes', async (method, path, allow) => {
+  ])('%s %s gives 405 and names the allowed methods', async (method, path, allow) => {
     const answer = await room.larkspur.member.send(method, path);
     expect([answer.status, answer.body.code, answer.headers.get('allow')]).toEqual([405, 'method_not_allowed', allow]);
   });
 
-  test('ids of another form or kind are 404, like ids that nothing has', async () => {
+  test('ids of another format or kind give 404, like unknown ids', async () => {
     for (const id of ['1', 'room', newId('run'), `${room.id}x`, room.id.toUpperCase(), '..%2F..%2Fetc']) {
       const answer = await room.larkspur.member.get(`/v1/rooms/${id}`);
       const unknown = await room.larkspur.member.get(`/v1/rooms/${newId('room')}`);
@@ -273,13 +273,13 @@ describe('routes and methods', () => {
     }
   });
 
-  test('a HEAD is a GET without its body', async () => {
+  test('HEAD answers like GET without a body', async () => {
     const answer = await room.larkspur.member.send('HEAD', '/v1/rooms');
     expect([answer.status, answer.text]).toEqual([200, '']);
   });
 });
 
-test('the log holds who asked for what, and nothing that was sent', async () => {
+test('the log has the key and the route of a request, and none of its content', async () => {
   await room.larkspur.member.post(events(), { type: 'message', text: 'log-canary' });
   await room.larkspur.member.get(`/v1/rooms/log-canary?cursor=log-canary`);
   const logged = api.logged();

@@ -1,4 +1,4 @@
-// Redaction: the content is erased everywhere it was kept; id, seq, author, time and claims stay.
+// Redaction: the content is erased from every table; id, seq, author, time and claims stay.
 
 import { activitiesOf, openRun, repliedRun } from '../support/store-runs';
 import { createWorld, type World } from '../support/world';
@@ -11,7 +11,7 @@ import { expectStatus, setUpRoom, startTestApi, type TestApi, type TestRoom } fr
 
 const SECRET = 'marigold-4711';
 
-/** The tables in which a text stands, in any column. */
+/** Returns the tables that contain a text in any column. */
 async function tablesWith(db: Database, text: string): Promise<string[]> {
   const tables = await db.$queryRaw<{ name: string }[]>`
     SELECT table_name AS name FROM information_schema.tables
@@ -27,7 +27,7 @@ async function tablesWith(db: Database, text: string): Promise<string[]> {
   return found;
 }
 
-describe('at the door', () => {
+describe('through the API', () => {
   let api: TestApi;
   let room: TestRoom;
 
@@ -41,7 +41,7 @@ describe('at the door', () => {
     (await expectStatus(201, key.post(`${room.path}/events`, body))).id;
   const redaction = (subject: string, key = room.larkspur.admin) => key.post(`${room.path}/redactions`, { subject });
 
-  test('a message: its text is gone from every table, its place in the feed is not', async () => {
+  test('a message: its text is erased from every table, and its event stays in the feed', async () => {
     const id = await post({ type: 'message', text: `@scribe the word is ${SECRET}` });
     expect(await tablesWith(api.db, SECRET)).toEqual(['messages', 'room_events']);
     const before = await expectStatus(200, room.tamarack.member.get(`${room.path}/messages/${id}`));
@@ -54,16 +54,16 @@ describe('at the door', () => {
     expect(after).toEqual({ ...before, text: '', redacted_at });
 
     const { data } = await expectStatus(200, room.tamarack.member.get(`${room.path}/events`));
-    const told = data.find((event: { data: { id?: string } }) => event.data.id === id);
-    expect(told.data).toMatchObject({ text: '', redacted_at, author: before.author });
+    const shown = data.find((event: { data: { id?: string } }) => event.data.id === id);
+    expect(shown.data).toMatchObject({ text: '', redacted_at, author: before.author });
     expect(data.at(-1)).toMatchObject({ type: 'redacted', data: { subject: id, kind: 'message' } });
     expect(await api.db.wake.count({ where: { messageId: id } })).toBe(1);
-    // Asked again, it is the same answer and no second event.
+    // A second request gets the same answer and adds no event.
     expect(await expectStatus(200, redaction(id))).toEqual(answer);
     expect(await api.db.roomEvent.count({ where: { type: 'redacted', subjectId: id } })).toBe(1);
   });
 
-  test('a memory entry: gone from reads and search, and deprecated with it', async () => {
+  test('a memory entry: it is erased from reads and search, and is deprecated', async () => {
     const shared = await post({ type: 'memory', category: 'fact', content: `pin ${SECRET}`, tags: [SECRET] });
     const hidden = await post({
       type: 'memory',
@@ -79,7 +79,7 @@ describe('at the door', () => {
     expect(entry).toMatchObject({ content: '', tags: [], redacted_at: expect.any(String) });
   });
 
-  test('a task by its sender and a response by its recipient, each in every event that shows the task', async () => {
+  test('a task is redacted by its sender and a response by its recipient, in every event that shows the task', async () => {
     const { larkspur, tamarack } = room;
     const task = await post({ type: 'task', to: 'scout', goal: `find ${SECRET}`, acceptance_criteria: [SECRET] });
     const result = { type: 'task_response', task, state: 'done', result: `found ${SECRET}` };
@@ -105,7 +105,7 @@ describe('at the door', () => {
     });
   });
 
-  test('only by an admin of the company that wrote it, in a room that it may see', async () => {
+  test('only an admin of the author’s company may redact, in a room that the company sees', async () => {
     const { larkspur, tamarack } = room;
     const id = await post({ type: 'message', text: 'ours' });
     for (const key of [larkspur.member, larkspur.service, larkspur.agent, tamarack.admin]) {
@@ -118,7 +118,7 @@ describe('at the door', () => {
   });
 });
 
-describe('from runs', () => {
+describe('in runs', () => {
   let world: World;
 
   beforeEach(async () => {
@@ -126,7 +126,7 @@ describe('from runs', () => {
   });
   afterEach(() => world.close());
 
-  test('an open run forgets the room it had rendered, and reads it anew without the content', async () => {
+  test('an open run deletes its rendered context and renders it again without the content', async () => {
     const { messageId } = await world.post(`the word is ${SECRET}`);
     const run = await openRun(world);
     const first = await claimRequest(world.db, run.execution, run.id, renderContext);
@@ -139,7 +139,7 @@ describe('from runs', () => {
     expect(JSON.stringify(second)).not.toContain(SECRET);
   });
 
-  test('what a run wrote is erased from its stored reply, and its other steps are still taken', async () => {
+  test('text that a run wrote is erased from its stored reply, and its other steps still run', async () => {
     const memory = { category: 'fact', content: 'the line', tags: [], visibility: 'shared' } as const;
     const run = await repliedRun(world, { reply: `it is ${SECRET}`, memory });
     const acting = activitiesOf(world, run.execution);

@@ -1,4 +1,4 @@
-// Rooms, and how companies come into them.
+// Rooms, invitations and memberships.
 
 import { newId } from '../../prisma/store/db/ids';
 import { expectStatus, setUpCompany, startTestApi, type RoomCompany, type TestApi } from '../support/api';
@@ -27,7 +27,7 @@ async function invite(room: string): Promise<{ id: string; code: string; expires
 }
 
 describe('a room', () => {
-  test('has its host as first member, and says so in its first event', async () => {
+  test('has its host as the first member and in its first event', async () => {
     const room = await expectStatus(201, host.admin.post('/v1/rooms', { name: 'Launch' }));
     expect(room).toEqual({
       id: expect.stringMatching(/^room_/),
@@ -51,7 +51,7 @@ describe('a room', () => {
     expect((await host.member.get('/v1/rooms')).body.data).toContainEqual(room);
   });
 
-  test('has a slug of its own within its company', async () => {
+  test('has a unique slug within its company', async () => {
     const body = { slug: 'plans', name: 'Plans' };
     await expectStatus(201, host.admin.post('/v1/rooms', body));
     const answers = await Promise.all(Array.from({ length: 4 }, () => host.admin.post('/v1/rooms', body)));
@@ -72,7 +72,7 @@ describe('a room', () => {
     expect(await expectStatus(400, host.admin.patch(await newRoom(), body))).toMatchObject({ pointer });
   });
 
-  test('is changed by its host', async () => {
+  test('is changed by its host only', async () => {
     const room = await newRoom();
     await expectStatus(201, guest.admin.post(`${room}/members`, { code: (await invite(room)).code }));
     const change = { name: 'Renamed', on_crash: 'resume', hop_limit: 0, run_allowance: 3 };
@@ -90,7 +90,7 @@ describe('a room', () => {
 });
 
 describe('an invitation', () => {
-  test('makes its bearer a guest, once', async () => {
+  test('makes one company a guest, once', async () => {
     const room = await newRoom();
     const invitation = await invite(room);
     expect(invitation.code).toMatch(/^dr_invite_[A-Za-z0-9_-]{43}$/);
@@ -124,7 +124,7 @@ describe('an invitation', () => {
     expect(api.logged()).not.toContain(invitation.code);
   });
 
-  test('that is wrong, too old or for another room does nothing', async () => {
+  test('that is wrong, expired or for another room has no effect', async () => {
     const [room, other] = [await newRoom(), await newRoom()];
     const { id, code } = await invite(room);
     const tries = [
@@ -148,7 +148,7 @@ describe('an invitation', () => {
     await expectStatus(400, guest.admin.post(`${room}/members`, { code: 7 }));
   });
 
-  test('is given out by the host alone', async () => {
+  test('is created by the host only', async () => {
     const room = await newRoom();
     await expectStatus(201, guest.admin.post(`${room}/members`, { code: (await invite(room)).code }));
     await expectStatus(403, guest.admin.post(`${room}/invitations`));
@@ -156,7 +156,7 @@ describe('an invitation', () => {
     await expectStatus(404, stranger.admin.post(`${room}/invitations`));
   });
 
-  test('is listed to the host with what became of it, and never with its code', async () => {
+  test('is listed for the host with its state and without its code', async () => {
     const room = await newRoom();
     const [used, open, revoked] = [await invite(room), await invite(room), await invite(room)];
     await expectStatus(201, guest.admin.post(`${room}/members`, { code: used.code }));
@@ -183,12 +183,12 @@ describe('an invitation', () => {
     await expectStatus(404, stranger.admin.get(`${room}/invitations`));
   });
 
-  test('that was revoked is refused as one that has expired', async () => {
+  test('that is revoked gets the same answer as an expired invitation', async () => {
     const room = await newRoom();
     const [old, leaked] = [await invite(room), await invite(room)];
     await api.db.invitation.update({ where: { id: old.id }, data: { expiresAt: new Date(Date.now() - 1_000) } });
     for (const _ of [1, 2]) await expectStatus(204, host.admin.delete(`${room}/invitations/${leaked.id}`));
-    // Revoking what has expired changes nothing: it is no more than expired.
+    // The revocation of an expired invitation changes nothing.
     await expectStatus(204, host.admin.delete(`${room}/invitations/${old.id}`));
     expect((await host.admin.get(`${room}/invitations`)).body.data).toMatchObject([
       { id: old.id, revoked: false },
@@ -202,7 +202,7 @@ describe('an invitation', () => {
     await expectStatus(404, guest.member.get(room));
   });
 
-  test('is revoked by the host alone, in its room, and not once it was used', async () => {
+  test('is revoked by the host only, in its own room, and only before it is used', async () => {
     const [room, other] = [await newRoom(), await newRoom()];
     const [used, open] = [await invite(room), await invite(room)];
     await expectStatus(201, guest.admin.post(`${room}/members`, { code: used.code }));
@@ -222,7 +222,7 @@ describe('an invitation', () => {
     await expectStatus(201, stranger.admin.post(`${room}/members`, { code: open.code }));
   });
 
-  test('revoked and redeemed at once is one of both', async () => {
+  test('that is revoked and redeemed at the same time is either revoked or redeemed', async () => {
     const room = await newRoom();
     for (let round = 0; round < 8; round += 1) {
       const { id, code } = await invite(room);
@@ -234,14 +234,14 @@ describe('an invitation', () => {
         [201, 409],
         [410, 204],
       ]).toContainEqual([redeemed.status, revoked.status]);
-      const came = redeemed.status === 201;
+      const joined = redeemed.status === 201;
       const { data } = await expectStatus(200, host.admin.get(`${room}/invitations?order=desc&limit=1`));
-      expect(data).toMatchObject([{ id, revoked: !came, redeemed_by: came ? stranger.id : null }]);
-      if (came) await expectStatus(204, stranger.admin.delete(`${room}/members/${stranger.id}`));
+      expect(data).toMatchObject([{ id, revoked: !joined, redeemed_by: joined ? stranger.id : null }]);
+      if (joined) await expectStatus(204, stranger.admin.delete(`${room}/members/${stranger.id}`));
     }
   });
 
-  test('is redeemed by one of two companies at once, and by one company once', async () => {
+  test('is redeemed by one of two concurrent companies, and one company joins a room once', async () => {
     const room = await newRoom();
     const { code } = await invite(room);
     const race = await Promise.all([guest, stranger].map((company) => company.admin.post(`${room}/members`, { code })));
@@ -265,7 +265,7 @@ describe('an invitation', () => {
   });
 });
 
-test('a closed room takes nothing more, and can be read', async () => {
+test('a closed room refuses writes and can be read', async () => {
   const room = await newRoom();
   const { code } = await invite(room);
   await api.db.room.update({ where: { id: room.slice('/v1/rooms/'.length) }, data: { closedAt: new Date() } });
@@ -280,7 +280,7 @@ test('a closed room takes nothing more, and can be read', async () => {
   for (const path of ['', '/events', '/messages', '/members']) await expectStatus(200, host.member.get(room + path));
 });
 
-test('a company that left knows of the room no more', async () => {
+test('a company that left no longer sees the room', async () => {
   const room = await newRoom();
   await expectStatus(201, guest.admin.post(`${room}/members`, { code: (await invite(room)).code }));
   const roomId = room.slice('/v1/rooms/'.length);
@@ -294,7 +294,7 @@ test('a company that left knows of the room no more', async () => {
   await expectStatus(200, guest.member.get(room));
 });
 
-test('companies: the operator sees all, a company itself', async () => {
+test('the operator sees all companies, and a company sees only itself', async () => {
   const operator = api.client(api.operatorKey);
   const { data } = await expectStatus(200, operator.get('/v1/companies'));
   expect(data.map((company: { slug: string }) => company.slug)).toEqual(['larkspur', 'tamarack', 'yarrow']);

@@ -1,4 +1,4 @@
-// Search through the API: shared memory and the passages of files, ranked, paged, and within what the caller may see.
+// Search through the API: memory and file passages, ranked, paged, and limited to what the caller may see.
 
 import { listMemory } from '../../prisma/store/rooms/memory-reads';
 import { searchMemory } from '../../prisma/store/rooms/memory-search';
@@ -35,7 +35,7 @@ async function found(client: ApiClient, query: string): Promise<string[]> {
 }
 
 describe('memory', () => {
-  test('is found by words, phrases, alternatives, exclusions and the beginning of the last word', async () => {
+  test('is found by words, phrases, alternatives, exclusions and a prefix of the last word', async () => {
     const { member } = room.larkspur;
     const turbine = await remember(member, 'The big turbine is due in May');
     const crane = await remember(member, 'A crane lifts the big blade', { tags: ['Lifting gear'] });
@@ -50,13 +50,13 @@ describe('memory', () => {
     expect(await found(member, 'q=%21%21%21')).toEqual([]);
   });
 
-  test.each(['отчёт о турбине', '測試 文件', "l'été était là", 'naïve café'])('in any script: %s', async (content) => {
+  test.each(['отчёт о турбине', '測試 文件', "l'été était là", 'naïve café'])('has any script: %s', async (content) => {
     const id = await remember(room.larkspur.member, content);
     const last = content.split(' ').at(-1) ?? '';
     expect(await found(room.larkspur.member, `q=${encodeURIComponent(last)}`)).toEqual([id]);
   });
 
-  test('is narrowed by category, tag, author and time, with and without words', async () => {
+  test('is filtered by category, tag, author and time, with and without words', async () => {
     const { member, service } = room.larkspur;
     const one = await remember(member, 'narrow one', { category: 'decision', tags: ["it's", 'a\\b'] });
     const two = await remember(service, 'narrow two', { category: 'requirement', tags: ['plain'] });
@@ -91,7 +91,7 @@ describe('memory', () => {
     expect(new Set(pages.slice(0, 3))).toEqual(new Set(ids.filter((_, n) => n % 4 === 3)));
   });
 
-  test('that is deprecated is shown to who asks for it', async () => {
+  test('that is deprecated is shown only with include_deprecated', async () => {
     const { larkspur, tamarack } = room;
     const id = await remember(larkspur.member, 'obsolete wisdom');
     const deprecation = { type: 'memory_deprecation', entry: id };
@@ -125,7 +125,7 @@ describe('memory', () => {
     await expectStatus(201, room.larkspur.agent.post(`${room.path}/events`, { ...deprecation, entry: mine }));
   });
 
-  test('that is private is found by its own company alone, whatever another asks', async () => {
+  test('that is private is found by its own company only, for every query', async () => {
     const { larkspur, tamarack } = room;
     const content = 'canary of Larkspur';
     const id = await remember(larkspur.member, content, {
@@ -136,7 +136,7 @@ describe('memory', () => {
     expect(await found(larkspur.member, 'q=canary')).toEqual([id]);
     for (const query of ['q=canary', 'q=nest', 'tag=nest', 'category=dependency', 'q=canary&include_deprecated=true']) {
       expect(await found(tamarack.member, query)).toEqual([]);
-      // An agent sees it where its company let it.
+      // An agent sees it only if its company allows it.
       expect(await found(larkspur.agent, query)).toEqual([]);
     }
     const { seq } = await expectStatus(
@@ -153,7 +153,7 @@ describe('memory', () => {
 });
 
 describe('passages', () => {
-  test('are found with what is needed to cite them, in all files or in one', async () => {
+  test('are found with the fields that a citation needs, in all files or in one', async () => {
     const { larkspur, tamarack } = room;
     const pdf = await expectStatus(
       201,
@@ -183,7 +183,7 @@ describe('passages', () => {
 });
 
 describe('a search', () => {
-  test('that takes too long is stopped, and says so', async () => {
+  test('that takes too long is stopped with 503', async () => {
     const held = await holdTransaction(
       api.db,
       (tx) => tx.$executeRaw`LOCK TABLE memory_entries IN ACCESS EXCLUSIVE MODE`,
@@ -215,7 +215,7 @@ describe('a search', () => {
   });
 
   test.each(["'", "''':*", "a' | 'b", '\\', ':*', '!a & (b', 'a <-> b', '-', '"', '((('])(
-    'for %j is text, and no syntax',
+    'for %j treats the query as text, not as syntax',
     async (q) => {
       await expectStatus(200, room.larkspur.member.get(`${room.path}/memory?q=${encodeURIComponent(q)}`));
       await expectStatus(200, room.larkspur.member.get(`${room.path}/passages?q=${encodeURIComponent(q)}`));
@@ -225,7 +225,7 @@ describe('a search', () => {
   test.each([undefined, null, ''])(
     'without a room or a company (%j) is an error, not a search of everything',
     async (none) => {
-      const nobody = none as unknown as string;
+      const absent = none as unknown as string;
       const asked = { text: 'x', limitMs: 1_000 };
       const filter = {
         category: undefined,
@@ -237,10 +237,10 @@ describe('a search', () => {
       };
       const page = { after: null, limit: 5 };
       const viewer = { companyId: room.larkspur.id, seesPrivate: true };
-      const stranger = { companyId: nobody, seesPrivate: true };
-      await expect(searchMemory(api.db, viewer, nobody, asked, filter, page)).rejects.toThrow(/one company/);
+      const stranger = { companyId: absent, seesPrivate: true };
+      await expect(searchMemory(api.db, viewer, absent, asked, filter, page)).rejects.toThrow(/one company/);
       await expect(searchMemory(api.db, stranger, room.id, asked, filter, page)).rejects.toThrow(/one company/);
-      await expect(searchPassages(api.db, nobody, asked, undefined, page)).rejects.toThrow(/one room/);
+      await expect(searchPassages(api.db, absent, asked, undefined, page)).rejects.toThrow(/one room/);
       await expect(listMemory(api.db, stranger, room.id, filter, { ...page, order: 'asc' as const })).rejects.toThrow(
         /one company/,
       );

@@ -1,4 +1,4 @@
-// The feed of a room as a stream: nothing is missed, nothing comes twice, and nobody is held up by anybody.
+// The feed of a room as a stream: no event is missed or repeated, and a slow reader does not delay other readers.
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
@@ -45,31 +45,31 @@ async function open(
   return stream;
 }
 
-const say = async (text: string, client = room.larkspur.member): Promise<Json> =>
+const post = async (text: string, client = room.larkspur.member): Promise<Json> =>
   expectStatus(201, client.post(`${room.path}/events`, { type: 'message', text }));
 const lastSeq = async (): Promise<number> => (await expectStatus(200, room.larkspur.member.get(room.path))).last_seq;
 const fromNow = async (): Promise<{ lastEventId: string }> => ({ lastEventId: String(await lastSeq()) });
 
-test('begins at the start, and goes on with what is written', async () => {
+test('a stream begins with the first event and continues with new events', async () => {
   const { data: pages } = await expectStatus(200, room.larkspur.member.get(`${room.path}/events?limit=200`));
   const stream = await open();
   expect([stream.status, stream.headers['content-type']]).toEqual([200, 'text/event-stream; charset=utf-8']);
   await stream.received(pages.length);
-  const posted = await say('new');
+  const posted = await post('new');
   const events = await stream.received(pages.length + 1);
   expect(events.slice(0, -1).map(({ data }) => data)).toEqual(pages);
   expect(events.at(-1)).toMatchObject({ id: String(posted.seq), event: 'message', data: { id: posted.event } });
 });
 
-test('goes on after the last id, or after the number that it is asked for', async () => {
-  const first = await say('one');
+test('a stream continues after the last id or after the requested number', async () => {
+  const first = await post('one');
   const stream = await open({ lastEventId: String(first.seq - 1) });
   expect((await stream.received(1))[0]?.data.id).toBe(first.event);
   stream.close();
-  const missed = [await say('two'), await say('three'), await say('four')];
+  const missed = [await post('two'), await post('three'), await post('four')];
   for (const options of [{ lastEventId: String(first.seq) }, { query: `?after=${first.seq}` }]) {
     const again = await open(options);
-    const later = await say('five');
+    const later = await post('five');
     const events = await again.received(4);
     expect(events.map(({ data }) => data.id).slice(0, 3)).toEqual(missed.map(({ event }) => event));
     expect(events.some(({ data }) => data.id === later.event) || events.length === 4).toBe(true);
@@ -79,12 +79,12 @@ test('goes on after the last id, or after the number that it is asked for', asyn
   }
 });
 
-test('exactly what a client missed comes when it is back, once', async () => {
+test('a client that connects again gets exactly the events that it missed, once', async () => {
   const stream = await open(await fromNow());
-  const before = await say('before');
+  const before = await post('before');
   await stream.received(1);
   stream.close();
-  const missed = [await say('m1'), await say('m2'), await say('m3')];
+  const missed = [await post('m1'), await post('m2'), await post('m3')];
   const again = await open({ lastEventId: String(before.seq) });
   const events = await again.received(3);
   await again.receivedComments(2);
@@ -92,11 +92,11 @@ test('exactly what a client missed comes when it is back, once', async () => {
   expect(events.map(({ id }) => id)).toEqual(missed.map(({ seq }) => String(seq)));
 });
 
-test('every subscriber gets every event once, in the same order, while many write at once', async () => {
+test('every subscriber gets every event once, in the same order, during concurrent writes', async () => {
   const start = await fromNow();
   const streams = await Promise.all([open(start), open(start), open(start)]);
   const writers = Array.from({ length: 8 }, async (_, writer) => {
-    for (let n = 0; n < 10; n += 1) await say(`${writer}.${n}`);
+    for (let n = 0; n < 10; n += 1) await post(`${writer}.${n}`);
   });
   await Promise.all(writers);
   const expected = Array.from({ length: 80 }, (_, n) => String(Number(start.lastEventId) + 1 + n));
@@ -105,13 +105,13 @@ test('every subscriber gets every event once, in the same order, while many writ
   }
 });
 
-test('a transaction that commits late is not passed over', async () => {
+test('an event whose transaction commits late is not skipped', async () => {
   const stream = await open(await fromNow());
   const slow = new pg.Client({ connectionString: api.databaseUrl });
   await slow.connect();
   try {
     await slow.query('BEGIN');
-    // As an append does: the number is handed out under the room's lock, which is held until the commit.
+    // As in an append: the number is assigned under the room's lock, which is held until the commit.
     await slow.query('UPDATE rooms SET last_seq = last_seq + 1 WHERE id = $1', [room.id]);
     await slow.query(
       `INSERT INTO room_events (room_id, seq, id, type, author_kind, subject_id, data)
@@ -119,7 +119,7 @@ test('a transaction that commits late is not passed over', async () => {
               jsonb_build_object('room', id) FROM rooms WHERE id = $1`,
       [room.id],
     );
-    const later = say('after the slow one');
+    const later = post('after the slow one');
     await stream.receivedComments(stream.comments() + 2);
     expect(stream.events).toEqual([]);
     await slow.query('COMMIT');
@@ -136,36 +136,36 @@ test.each([
   ['3,000 emoji', '🚣'.repeat(3_000)],
 ])('a message of %s is delivered whole', async (_size, text) => {
   const stream = await open(await fromNow());
-  await say(text);
+  await post(text);
   expect((await stream.received(1))[0]?.data.data.text).toBe(text);
 });
 
 test.each([
-  ['that is none', 'evt_01h2xcejqtf2nbrexx3vqjhp41'],
-  ['of the future', '9000000000000000000'],
-  ['beyond every number', '9'.repeat(40)],
-])('an id %s is answered with one resync, and the stream goes on from now', async (_what, lastEventId) => {
+  ['of another format', 'evt_01h2xcejqtf2nbrexx3vqjhp41'],
+  ['in the future', '9000000000000000000'],
+  ['above the highest possible number', '9'.repeat(40)],
+])('an id %s gets one resync, and the stream continues from now', async (_what, lastEventId) => {
   const now = String(await lastSeq());
   const stream = await open({ lastEventId });
   expect((await stream.received(1))[0]).toEqual({ id: now, event: 'resync', data: { after: Number(now) } });
-  const posted = await say('on it goes');
+  const posted = await post('after the resync');
   await stream.received(2);
   await stream.receivedComments(stream.comments() + 2);
   expect(stream.events.map(({ id }) => id)).toEqual([now, String(posted.seq)]);
 });
 
-test('an old id is never too old: the room’s whole feed is there', async () => {
+test('an old id is always valid, because the whole feed of a room is stored', async () => {
   const stream = await open({ lastEventId: '0' });
   expect((await stream.received(1))[0]?.id).toBe('1');
 });
 
-test('an idle stream says that it lives', async () => {
+test('an idle stream sends heartbeats', async () => {
   const stream = await open(await fromNow());
   await stream.receivedComments(3);
   expect(stream.events).toEqual([]);
 });
 
-test('whoever does not ask for a stream gets a page, also who asks for anything', async () => {
+test('a request that does not prefer a stream gets a page', async () => {
   for (const accept of ['*/*', 'application/json', 'application/json, text/event-stream;q=0.5', 'text/html']) {
     const answer = await room.larkspur.member.send('GET', `${room.path}/events?limit=1`, { headers: { accept } });
     expect([answer.status, answer.headers.get('content-type')]).toEqual([200, 'application/json; charset=utf-8']);
@@ -176,7 +176,7 @@ test('whoever does not ask for a stream gets a page, also who asks for anything'
   expect(head.status).toBe(200);
 });
 
-test('what a stranger may not know is a problem, before any stream', async () => {
+test('a refused request gets a problem and no stream', async () => {
   const { admin_key } = await expectStatus(201, api.client(api.operatorKey).post('/v1/companies', { name: 'Alder' }));
   const strange = await open({ token: admin_key.token });
   expect([strange.status, strange.headers['content-type']]).toEqual([404, 'application/problem+json; charset=utf-8']);
@@ -184,7 +184,7 @@ test('what a stranger may not know is a problem, before any stream', async () =>
   expect((await open({ query: '?after=x' })).status).toBe(400);
 });
 
-test('a key has so many streams and no more, and one that ends makes room', async () => {
+test('a key has a limited number of streams, and a closed stream frees its slot', async () => {
   const own = await newToken(room.larkspur.admin);
   const streams = await Promise.all(Array.from({ length: 4 }, () => open({ token: own })));
   const more = await open({ token: own });
@@ -199,19 +199,19 @@ test('a key has so many streams and no more, and one that ends makes room', asyn
   expect(again.status).toBe(200);
 });
 
-describe('what ends a stream, with nothing sent after it', () => {
+describe('a stream ends, and sends nothing more, after', () => {
   const cases: readonly (readonly [string, (own: TestRoom, keyId: string) => Promise<unknown>])[] = [
-    ['a revoked key', (own, keyId) => expectStatus(204, own.tamarack.admin.delete(`/v1/keys/${keyId}`))],
+    ['the revocation of its key', (own, keyId) => expectStatus(204, own.tamarack.admin.delete(`/v1/keys/${keyId}`))],
     [
-      'an ended membership',
+      'the end of the membership',
       (own) => expectStatus(204, own.larkspur.admin.delete(`${own.path}/members/${own.tamarack.id}`)),
     ],
     [
-      'an agent taken off the roster',
+      'the removal of the agent from the roster',
       (own) => expectStatus(200, own.tamarack.admin.delete(`${own.path}/roster/${own.tamarack.agentId}`)),
     ],
     [
-      'a suspended company',
+      'the suspension of the company',
       (own) => expectStatus(200, api.client(api.operatorKey).post(`/v1/companies/${own.tamarack.id}/suspend`)),
     ],
   ];
@@ -227,7 +227,7 @@ describe('what ends a stream, with nothing sent after it', () => {
     expect(stream.events.slice(before).map(({ data }) => data.data.text)).not.toContain('not for you');
   });
 
-  test('shutdown', async () => {
+  test('the shutdown of the API', async () => {
     const streams = createStreams({ db: api.db, databaseUrl: api.databaseUrl });
     const served = await serveSecondApi(api, { streams });
     const stream = await openEvents(`${served.url}${room.path}/events`, token);
@@ -242,38 +242,39 @@ describe('what ends a stream, with nothing sent after it', () => {
   });
 });
 
-test('a listener that was cut off is made again, and what was written meanwhile arrives', async () => {
+test('a lost listener connects again, and events written meanwhile arrive', async () => {
   const stream = await open(await fromNow());
-  await say('heard');
+  await post('heard');
   await stream.received(1);
   const listeners = () => api.db.$queryRaw<{ pid: number }[]>`
     SELECT pid FROM pg_stat_activity
     WHERE datname = current_database() AND query LIKE 'LISTEN durable_room_events%'`;
-  // Those of streams that were closed may take a moment to go.
+  // Listeners of closed streams may still be open for a moment.
   const { pid } = await until('one listener to be left', async () => {
     const [one, another] = await listeners();
     return another === undefined && one;
   });
   expect(await api.db.$queryRaw`SELECT pg_terminate_backend(${pid}) AS killed`).toEqual([{ killed: true }]);
-  await say('unheard');
+  await post('unheard');
   expect((await stream.received(2)).map(({ data }) => data.data.text)).toEqual(['heard', 'unheard']);
 });
 
-test('without any listener, a stream finds what is written by looking', async () => {
+test('without a listener, a stream finds new events by polling', async () => {
   const streams = createStreams({ db: api.db }, { ...STREAM_SETTINGS, pollMs: 50 });
   const served = await serveSecondApi(api, { streams });
   const stream = await openEvents(`${served.url}${room.path}/events`, token, await fromNow());
-  await say('found');
+  await post('found');
   expect((await stream.received(1))[0]?.data.data.text).toBe('found');
   stream.close();
   await streams.close();
   await served.close();
 });
 
-test('a reader that takes nothing is cut off, and the others get everything', async () => {
+test('a reader that stops reading is disconnected, and other readers get every event', async () => {
   const own = await setUpRoom(api, { suffix: '-slow' });
   const reader = await newToken(own.larkspur.admin);
-  // Beside: who reads is not cut off here because this process, which reads and writes, was late for once.
+  // Only this second server has the short limit. The quick reader uses the first server, so a delay of this process does
+  // not disconnect it.
   const settings = { ...STREAM_SETTINGS, streamsPerKey: 4, slowMs: 300 };
   const streams = createStreams({ db: api.db, databaseUrl: api.databaseUrl }, settings);
   const strict = await serveSecondApi(api, { streams });
@@ -284,14 +285,14 @@ test('a reader that takes nothing is cut off, and the others get everything', as
   };
   const [slow, quick] = [await openStrict(), await open({ token: reader, path: own.path })];
   slow.stopReading();
-  // More than every buffer between here and there.
+  // More than all buffers between the server and the reader.
   const text = 'x'.repeat(30_000);
   const batch = Array.from({ length: 30 }, () => ({ type: 'message', text }));
   for (let n = 0; n < 12; n += 1) await expectStatus(201, own.larkspur.member.post(`${own.path}/events`, batch));
   const { last_seq: last } = await expectStatus(200, own.larkspur.member.get(own.path));
   await quick.received(last);
   expect(quick.events.map(({ id }) => Number(id))).toEqual(Array.from({ length: last }, (_, n) => n + 1));
-  // Cut off: its place is free again.
+  // The slow reader is disconnected: its slot is free again.
   for (;;) {
     const others = await Promise.all(Array.from({ length: 4 }, openStrict));
     for (const stream of others) stream.close();
@@ -303,7 +304,7 @@ test('a reader that takes nothing is cut off, and the others get everything', as
   await strict.close();
 });
 
-test('private memory streams whole to its company and as a fact to others', async () => {
+test('private memory is streamed with its content to its company and without it to others', async () => {
   const [ours, theirs] = [
     await open(await fromNow()),
     await open({ ...(await fromNow()), token: await newToken(room.tamarack.admin) }),

@@ -1,4 +1,4 @@
-// Tasks from sending to verdict, and shared memory, through the write door.
+// Tasks from sending to verdict, and shared memory, through the API.
 
 import { newId } from '../../prisma/store/db/ids';
 import { TEXT_LIMIT } from '../../workflows/contract';
@@ -35,7 +35,7 @@ describe('a task', () => {
   const send = (client: ApiClient, change: object = {}) =>
     post(client, { type: 'task', to: 'scout', goal: 'Find it', ...change });
 
-  test('goes to one agent, as a card that wakes it once', async () => {
+  test('is sent to one agent as a card and wakes the agent once', async () => {
     const fact = await expectStatus(
       201,
       post(room.larkspur.member, { type: 'memory', category: 'fact', content: 'It is red' }),
@@ -75,7 +75,7 @@ describe('a task', () => {
   });
 
   test.each([
-    [{ to: 'nobody' }, '/to'],
+    [{ to: 'absent' }, '/to'],
     [{ to: '' }, '/to'],
     [{ goal: '' }, '/goal'],
     [{ priority: 'soon' }, '/priority'],
@@ -89,7 +89,7 @@ describe('a task', () => {
     expect(await expectStatus(400, send(room.larkspur.member, change))).toMatchObject({ pointer });
   });
 
-  test('refers to memory that its sender can read', async () => {
+  test('refers only to memory that its sender can read', async () => {
     const entry = { type: 'memory', category: 'fact', content: 'ours', visibility: 'private' };
     const own = await expectStatus(201, post(room.larkspur.member, entry));
     await expectStatus(201, send(room.larkspur.member, { memory_refs: [own.id] }));
@@ -106,14 +106,14 @@ describe('a task', () => {
     });
   });
 
-  describe('is due', () => {
+  describe('deadline', () => {
     const zone = process.env['TZ'];
     afterEach(() => {
       if (zone === undefined) delete process.env['TZ'];
       else process.env['TZ'] = zone;
     });
 
-    test.each(['UTC', 'America/Bogota', 'Pacific/Auckland'])('on the same day with the server in %s', async (tz) => {
+    test.each(['UTC', 'America/Bogota', 'Pacific/Auckland'])('is on the same day with the server in %s', async (tz) => {
       process.env['TZ'] = tz;
       const sent = await expectStatus(201, send(room.larkspur.member, { deadline: '2026-08-08' }));
       expect((await room.tamarack.member.get(`${room.path}/tasks/${sent.id}`)).body.deadline).toBe('2026-08-08');
@@ -125,9 +125,9 @@ describe('a task', () => {
       ['2024-02-29', '2024-02-29'],
       ['0001-01-01', '0001-01-01'],
       [null, null],
-    ])('%s is kept as %s', async (deadline, kept) => {
+    ])('%s is stored as %s', async (deadline, stored) => {
       const sent = await expectStatus(201, send(room.larkspur.member, { deadline }));
-      expect((await room.tamarack.member.get(`${room.path}/tasks/${sent.id}`)).body.deadline).toBe(kept);
+      expect((await room.tamarack.member.get(`${room.path}/tasks/${sent.id}`)).body.deadline).toBe(stored);
     });
 
     test.each([
@@ -151,7 +151,7 @@ describe('a task', () => {
     });
   });
 
-  test('is answered by its recipient, again until the verdict, which is the sender’s and final', async () => {
+  test('is answered by its recipient, also again, until the sender gives the final verdict', async () => {
     const { id } = await expectStatus(201, send(room.larkspur.member));
     const respond = (client: ApiClient, state: string, result = 'It is here') =>
       post(client, { type: 'task_response', task: id, state, result });
@@ -189,7 +189,7 @@ describe('a task', () => {
     ]);
   });
 
-  test('sent by an agent wakes it with the response, and is judged by it', async () => {
+  test('sent by an agent wakes that agent with the response, and that agent gives the verdict', async () => {
     const sent = await expectStatus(201, send(room.larkspur.agent));
     const answered = await expectStatus(
       201,
@@ -203,7 +203,7 @@ describe('a task', () => {
     );
   });
 
-  test('of another room, or none, is not one', async () => {
+  test('of another room is refused like an unknown task', async () => {
     const other = await anotherRoom();
     const sent = await expectStatus(
       201,
@@ -219,7 +219,7 @@ describe('a task', () => {
     expect((await other.larkspur.member.get(`${other.path}/tasks/${sent.id}`)).body.state).toBe('pending');
   });
 
-  test('lists by state and recipient', async () => {
+  test('is listed by state and recipient', async () => {
     const own = await anotherRoom();
     for (const to of ['scout', 'scribe', 'scout'])
       await expectStatus(201, post(own.larkspur.member, { type: 'task', to, goal: to }, own.path));
@@ -236,7 +236,7 @@ describe('a task', () => {
 });
 
 describe('memory', () => {
-  test('is kept by category and tags', async () => {
+  test('is stored with category and tags, and listed by category and author', async () => {
     const own = await anotherRoom();
     const entry = { type: 'memory', category: 'decision', content: 'We ship on Monday', tags: ['launch', 'date'] };
     const written = await expectStatus(201, post(own.larkspur.service, entry, own.path));

@@ -1,4 +1,4 @@
-// Usage of rooms, agents and companies, who may see how much of it, and the budgets that admins set.
+// Usage of rooms, agents and companies, its visibility, and the budgets that admins set.
 
 import { claimMessage } from '../../prisma/store/runs/claims';
 import { newId } from '../../prisma/store/db/ids';
@@ -20,17 +20,17 @@ afterAll(() => api.close());
 
 const newRoom = (): Promise<TestRoom> => setUpRoom(api, { suffix: `-${(rooms += 1)}` });
 
-interface Asked {
+interface RequestRow {
   readonly outcome: string;
   readonly httpStatus?: number;
   readonly tokens?: readonly [bigint, bigint];
 }
 
-/** A run of one of the room's agents with these requests, closed unless told otherwise. */
-async function ranOf(
+/** Creates a run of one of the room's agents with these requests, and closes it unless `open` is set. */
+async function createRun(
   room: TestRoom,
   agentId: string,
-  requests: readonly Asked[],
+  requests: readonly RequestRow[],
   options: { model?: string; open?: boolean } = {},
 ) {
   const slug = agentId === room.larkspur.agentId ? 'scribe' : 'scout';
@@ -56,8 +56,8 @@ async function ranOf(
   return claim.runId;
 }
 
-/** A wake of one of the room's agents that was suppressed for this reason. */
-async function suppressedOf(room: TestRoom, company: 'larkspur' | 'tamarack', reason: string): Promise<void> {
+/** Creates a wake of one of the room's agents that is suppressed for this reason. */
+async function createSuppressedWake(room: TestRoom, company: 'larkspur' | 'tamarack', reason: string): Promise<void> {
   await api.db.wake.create({
     data: {
       id: newId('wake'),
@@ -75,16 +75,16 @@ async function suppressedOf(room: TestRoom, company: 'larkspur' | 'tamarack', re
 const ANSWERED = { outcome: 'answered', httpStatus: 200, tokens: [100n, 40n] } as const;
 const OVERLOADED = { outcome: 'retry', httpStatus: 529 } as const;
 
-test('a room at a glance: all of one’s own, and of others how their runs ended and what the feed shows', async () => {
+test('the usage of a room has all data of the caller’s company, and of others only the data in the feed', async () => {
   const room = await newRoom();
   const { larkspur, tamarack } = room;
-  await ranOf(room, larkspur.agentId, [OVERLOADED, ANSWERED]);
-  await ranOf(room, larkspur.agentId, [{ ...ANSWERED, tokens: [2n ** 60n, 1n] }]);
-  await ranOf(room, larkspur.agentId, [], { open: true });
-  await ranOf(room, tamarack.agentId, [ANSWERED, { outcome: 'unknown' }]);
+  await createRun(room, larkspur.agentId, [OVERLOADED, ANSWERED]);
+  await createRun(room, larkspur.agentId, [{ ...ANSWERED, tokens: [2n ** 60n, 1n] }]);
+  await createRun(room, larkspur.agentId, [], { open: true });
+  await createRun(room, tamarack.agentId, [ANSWERED, { outcome: 'unknown' }]);
   for (const reason of ['budget', 'paused', 'hop_limit']) {
-    await suppressedOf(room, 'larkspur', reason);
-    await suppressedOf(room, 'tamarack', reason);
+    await createSuppressedWake(room, 'larkspur', reason);
+    await createSuppressedWake(room, 'tamarack', reason);
   }
   const own = await expectStatus(200, larkspur.service.get(`${room.path}/usage`));
   expect(own).toEqual({
@@ -117,15 +117,15 @@ test('a room at a glance: all of one’s own, and of others how their runs ended
   });
 });
 
-test('nothing of another company’s requests, tokens or reasons changes what is shown', async () => {
+test('requests, tokens and reasons of another company do not change the usage of a room', async () => {
   const room = await newRoom();
-  await ranOf(room, room.larkspur.agentId, [ANSWERED]);
-  await suppressedOf(room, 'larkspur', 'budget');
-  const look = async (): Promise<Json> => {
+  await createRun(room, room.larkspur.agentId, [ANSWERED]);
+  await createSuppressedWake(room, 'larkspur', 'budget');
+  const readUsage = async (): Promise<Json> => {
     const { since: _, until: __, ...rest } = await expectStatus(200, room.tamarack.admin.get(`${room.path}/usage`));
     return rest;
   };
-  const before = await look();
+  const before = await readUsage();
   await api.db.modelRequest.updateMany({
     where: { run: { roomId: room.id } },
     data: { outcome: 'refused', inputTokens: 7_777n, outputTokens: 7_777n },
@@ -133,15 +133,15 @@ test('nothing of another company’s requests, tokens or reasons changes what is
   await api.db.run.updateMany({ where: { roomId: room.id }, data: { model: 'canary' } });
   await api.db.wake.updateMany({ where: { roomId: room.id, reason: 'budget' }, data: { reason: 'key_rejected' } });
   await api.db.company.update({ where: { id: room.larkspur.id }, data: { tokensPerDay: 1n } });
-  expect(await look()).toEqual(before);
+  expect(await readUsage()).toEqual(before);
 });
 
-test('an agent and a company see the same of themselves in all their rooms, also those that they left', async () => {
+test('the usage of an agent and of its company covers all their rooms, also rooms that the company left', async () => {
   const room = await newRoom();
   const { larkspur, tamarack } = room;
-  await ranOf(room, larkspur.agentId, [ANSWERED]);
-  await ranOf(room, tamarack.agentId, [ANSWERED, ANSWERED]);
-  await suppressedOf(room, 'tamarack', 'budget');
+  await createRun(room, larkspur.agentId, [ANSWERED]);
+  await createRun(room, tamarack.agentId, [ANSWERED, ANSWERED]);
+  await createSuppressedWake(room, 'tamarack', 'budget');
   const member = { roomId_companyId: { roomId: room.id, companyId: tamarack.id } };
   await api.db.roomMember.update({ where: member, data: { leftAt: new Date() } });
   const used = {
@@ -166,31 +166,31 @@ test('an agent and a company see the same of themselves in all their rooms, also
       ...used,
     });
   }
-  // The room itself is another's now.
+  // The company no longer sees the room itself.
   expect((await tamarack.admin.get(`${room.path}/usage`)).status).toBe(404);
 });
 
-test('another company finds no usage, as if there were nothing; an agent’s key none but its own', async () => {
+test('another company gets the 404 of an unknown id, and an agent’s key reads only its own usage', async () => {
   const room = await newRoom();
   const { larkspur, tamarack } = room;
-  const alike = async (path: string, unknown: string): Promise<void> => {
+  const expectNotFound = async (path: string, unknown: string): Promise<void> => {
     const [foreign, missing] = [await tamarack.admin.get(path), await tamarack.admin.get(unknown)];
     expect([path, foreign.status]).toEqual([path, 404]);
     expect({ ...foreign.body, request_id: null }).toEqual({ ...missing.body, request_id: null });
   };
   const other = await newRoom();
-  await alike(`/v1/agents/${larkspur.agentId}/usage`, `/v1/agents/${newId('agent')}/usage`);
-  await alike(`/v1/companies/${larkspur.id}/usage`, `/v1/companies/${newId('co')}/usage`);
-  await alike(`${other.path}/usage`, `/v1/rooms/${newId('room')}/usage`);
+  await expectNotFound(`/v1/agents/${larkspur.agentId}/usage`, `/v1/agents/${newId('agent')}/usage`);
+  await expectNotFound(`/v1/companies/${larkspur.id}/usage`, `/v1/companies/${newId('co')}/usage`);
+  await expectNotFound(`${other.path}/usage`, `/v1/rooms/${newId('room')}/usage`);
   const sibling = await expectStatus(201, larkspur.admin.post('/v1/agents', { name: 'Sibling', always_on: false }));
   expect((await larkspur.agent.get(`/v1/agents/${sibling.id}/usage`)).status).toBe(403);
   expect((await larkspur.agent.get(`/v1/companies/${larkspur.id}/usage`)).status).toBe(403);
 });
 
-test('a stated time counts what was claimed within it, its end excluded', async () => {
+test('a time range counts the runs claimed in it, and excludes its end', async () => {
   const room = await newRoom();
-  const id = await ranOf(room, room.larkspur.agentId, [ANSWERED]);
-  await suppressedOf(room, 'larkspur', 'paused');
+  const id = await createRun(room, room.larkspur.agentId, [ANSWERED]);
+  await createSuppressedWake(room, 'larkspur', 'paused');
   const at = new Date('2026-03-01T12:00:00Z');
   await api.db.run.update({ where: { id }, data: { claimedAt: at } });
   await api.db.wake.updateMany({ where: { roomId: room.id }, data: { createdAt: at } });
@@ -203,7 +203,7 @@ test('a stated time counts what was claimed within it, its end excluded', async 
   expect(await total('since=2026-03-01T12:00:00.001Z')).toEqual([0, 0, 0]);
   expect(await total('since=2026-01-01T00:00:00Z&until=2026-03-01T12:00:00Z')).toEqual([0, 0, 0]);
   expect(await total('until=2026-03-01T12:00:00.001Z')).toEqual([1, 1, 1]);
-  // 24 hours before the end that was given.
+  // Without `since`, the range begins 24 hours before `until`.
   expect(await total('until=2026-03-02T12:00:00Z')).toEqual([1, 1, 1]);
   expect(await total('until=2026-03-02T12:00:00.001Z')).toEqual([0, 0, 0]);
 });
@@ -214,7 +214,7 @@ test.each([
   ['since=2026-03-01T12:00:00Z&until=2026-03-01T12:00:00Z', 'since'],
   ['since=9999-01-01T00:00:00Z', 'since'],
   ['from=2026-03-01T12:00:00Z', 'from'],
-])('a time that is none is refused: %s', async (query, parameter) => {
+])('an invalid time range is refused: %s', async (query, parameter) => {
   const room = await newRoom();
   const paths = [room.path, `/v1/agents/${room.larkspur.agentId}`, `/v1/companies/${room.larkspur.id}`];
   for (const path of paths) {
@@ -224,7 +224,7 @@ test.each([
   }
 });
 
-test('what nobody counted is the same in SQL as for rows in hand', async () => {
+test('IS_UNCOUNTED in SQL agrees with isUncounted in code', async () => {
   const outcomes = ['in_flight', 'answered', 'retry', 'busy', 'refused', 'failed', 'aborted', 'unknown'];
   const cases = outcomes.flatMap((outcome) =>
     [null, 199, 200, 299, 300, 429].flatMap((httpStatus) =>
@@ -247,14 +247,14 @@ test('what nobody counted is the same in SQL as for rows in hand', async () => {
 });
 
 describe('a budget', () => {
-  test('of an agent is its company’s to set and to see', async () => {
+  test('of an agent is set and seen by its own company only', async () => {
     const room = await newRoom();
     const { larkspur, tamarack } = room;
     const path = `/v1/agents/${larkspur.agentId}`;
     expect((await larkspur.member.get(path)).body).toMatchObject({ tokens_per_day: null, tokens_per_run: 50_000 });
     const budget = { tokens_per_day: 1_000_000_000_000_000, tokens_per_run: 2_000 };
     expect(await expectStatus(200, larkspur.admin.patch(path, budget))).toMatchObject(budget);
-    // Another change leaves it as it is.
+    // Another change does not change the budget.
     expect(await expectStatus(200, larkspur.admin.patch(path, { instructions: 'Be brief!' }))).toMatchObject(budget);
     const seen = await tamarack.admin.get(path);
     expect(seen.text).not.toMatch(/tokens/);
@@ -278,7 +278,7 @@ describe('a budget', () => {
     [{ tokens_per_run: 0 }, '/tokens_per_run'],
     [{ tokens_per_run: null }, '/tokens_per_run'],
     [{ tokens_per_run: 1_000_000_001 }, '/tokens_per_run'],
-  ])('of an agent that is none is refused: %j', async (change, pointer) => {
+  ])('of an agent is refused if it is invalid: %j', async (change, pointer) => {
     const { larkspur } = await newRoom();
     for (const answer of [
       await larkspur.admin.patch(`/v1/agents/${larkspur.agentId}`, change),
@@ -288,7 +288,7 @@ describe('a budget', () => {
     }
   });
 
-  test('of 0 stops an agent, whatever a run may use', async () => {
+  test('of 0 per day stops an agent', async () => {
     const room = await newRoom();
     const path = `/v1/agents/${room.larkspur.agentId}`;
     await expectStatus(200, room.larkspur.admin.patch(path, { tokens_per_day: 0 }));
@@ -303,7 +303,7 @@ describe('a budget', () => {
     expect(feed.text).not.toContain('budget');
   });
 
-  test('of a company is its own admin’s to set, and nobody else’s to see', async () => {
+  test('of a company is set by its own admin, and other companies and the operator do not see it', async () => {
     const { larkspur, tamarack } = await newRoom();
     const path = `/v1/companies/${larkspur.id}`;
     expect((await larkspur.member.get(path)).body).toMatchObject({ id: larkspur.id, tokens_per_day: null });
@@ -331,7 +331,7 @@ describe('a budget', () => {
     });
   });
 
-  test('shows what counts against it today', async () => {
+  test('shows the tokens that count against it today', async () => {
     const room = await newRoom();
     const { larkspur } = room;
     await expectStatus(200, larkspur.admin.patch(`/v1/companies/${larkspur.id}`, { tokens_per_day: 120_000 }));
@@ -339,22 +339,22 @@ describe('a budget', () => {
       200,
       larkspur.admin.patch(`/v1/agents/${larkspur.agentId}`, { tokens_per_day: 50_200, tokens_per_run: 50_000 }),
     );
-    await ranOf(room, larkspur.agentId, [ANSWERED]);
-    await ranOf(room, larkspur.agentId, [], { open: true });
+    await createRun(room, larkspur.agentId, [ANSWERED]);
+    await createRun(room, larkspur.agentId, [], { open: true });
     const of = async (path: string) => (await expectStatus(200, larkspur.member.get(`${path}/usage`))).budget;
     const today = { day: expect.stringMatching(/^\d{4}-\d\d-\d\d$/), settled: 140, reserved: 50_000 };
     expect(await of(`/v1/agents/${larkspur.agentId}`)).toEqual({ ...today, tokens_per_day: 50_200, left: 60 });
     expect(await of(`/v1/companies/${larkspur.id}`)).toEqual({ ...today, tokens_per_day: 120_000, left: 69_860 });
-    // A limit lowered below what counts leaves nothing, and not less.
+    // If the limit is lower than the counted tokens, 0 is left.
     await expectStatus(200, larkspur.admin.patch(`/v1/companies/${larkspur.id}`, { tokens_per_day: 9 }));
     expect(await of(`/v1/companies/${larkspur.id}`)).toEqual({ ...today, tokens_per_day: 9, left: 0 });
   });
 });
 
-test('a run says what it used and cost, to its own company only', async () => {
+test('a run shows its usage and cost to its own company only', async () => {
   const room = await newRoom();
-  const id = await ranOf(room, room.larkspur.agentId, [OVERLOADED, ANSWERED]);
-  const other = await ranOf(room, room.larkspur.agentId, [{ outcome: 'unknown' }, ANSWERED], { model: 'unpriced' });
+  const id = await createRun(room, room.larkspur.agentId, [OVERLOADED, ANSWERED]);
+  const other = await createRun(room, room.larkspur.agentId, [{ outcome: 'unknown' }, ANSWERED], { model: 'unpriced' });
   const usage = async (run: string, client = room.larkspur.member) => (await client.get(`/v1/runs/${run}`)).body.usage;
   expect(await usage(id)).toEqual({
     requests: 2,
