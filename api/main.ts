@@ -17,6 +17,12 @@ import { createStreams, STREAM_SETTINGS } from './middleware/event-streams';
 /** Most bytes of a request's URL and headers: a cursor of a company's feed holds a position for each room. */
 const HEAD_LIMIT_BYTES = 65_536;
 
+/**
+ * How long an idle connection stays open. Longer than the 60 s after which load balancers usually close one, so that no
+ * request goes to a connection that the API closes at that moment. Node's default is 5 s.
+ */
+const KEEP_ALIVE_MS = 75_000;
+
 /** How long requests in progress may take to finish after a stop. */
 const STOP_WITHIN_MS = 10_000;
 
@@ -58,7 +64,7 @@ async function main(): Promise<void> {
       temporalUi: { url: config.temporalUiUrl, namespace: readTemporalSettings(process.env).namespace },
     }),
   });
-  const server = createServer({ maxHeaderSize: HEAD_LIMIT_BYTES }, app);
+  const server = createServer({ maxHeaderSize: HEAD_LIMIT_BYTES, keepAliveTimeout: KEEP_ALIVE_MS }, app);
   const port = await listen(server, config.port, config.host);
   const metricsServer = metrics?.serve();
   if (metricsServer && config.metricsPort !== undefined) await listen(metricsServer, config.metricsPort, config.host);

@@ -122,7 +122,8 @@ const LIMITS = { fileLimitBytes: 20 * 1024 * 1024, searchLimitMs: 9_000 };
 export async function serveApi(
   deps: Omit<ApiDeps, keyof typeof LIMITS> & Partial<typeof LIMITS>,
 ): Promise<{ url: string; close(): Promise<void> }> {
-  const server = createServer(createApp({ ...LIMITS, ...deps }));
+  // A client may use an idle connection at the moment at which the server closes it. No test is idle for a minute.
+  const server = createServer({ keepAliveTimeout: 60_000 }, createApp({ ...LIMITS, ...deps }));
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   return {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,

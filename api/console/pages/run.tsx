@@ -131,7 +131,8 @@ function TimelineSection({ timeline }: { timeline: Timeline }) {
     <section aria-labelledby="timeline-title">
       <h2 id="timeline-title">Timeline</h2>
       <p class="hint">
-        {timeline.history.message.charAt(0).toUpperCase() + timeline.history.message.slice(1)}. Long gaps are drawn shorter.
+        {timeline.history.message.charAt(0).toUpperCase() + timeline.history.message.slice(1)}. Long gaps are drawn
+        shorter.
       </p>
       <LanesPicture timeline={timeline} />
       {timeline.not_done.length > 0 && (
