@@ -2,18 +2,15 @@
 // is repeated until it is acknowledged. Temporal is one function here; test/workflow uses the real one.
 
 import { WorkflowExecutionAlreadyStartedError, type Client } from '@temporalio/client';
-import { listRoomEvents } from '../../prisma/store/rooms/events';
 import { listenTo } from '../../prisma/channel-listener';
-import { RoomDraft, WAKES_CHANNEL } from '../../prisma/store/rooms/room-draft';
-import { stageMessage } from '../../prisma/store/rooms/messages';
-import { lockRoomForWrite } from '../../prisma/store/rooms/roster';
+import { WAKES_CHANNEL } from '../../prisma/store/rooms/room-draft';
 import { deliverWakes, startAgain } from '../../prisma/store/runs/wakes';
 import { claimMessage } from '../../prisma/store/runs/claims';
 import { createAcknowledger, dispatchOnce, type DispatcherDeps } from '../../worker/dispatcher';
 import { createLoop } from '../../worker/loop';
 import { wakeWorkflowId } from '../../workflows/contract';
 import { until } from '../support/run-waits';
-import { eventsOf, holdTransaction, LIMITS, newExecution, untilWaiting } from '../support/store-runs';
+import { eventsOf, holdTransaction, LIMITS, newExecution } from '../support/store-runs';
 import { createWorld, type World } from '../support/world';
 
 const MODEL_URL = 'http://127.0.0.1:9/v1';
@@ -308,60 +305,6 @@ describe('a start', () => {
     await one.once();
     expect(one.started).toEqual([idOf(messageId), idOf(messageId)]);
     expect(await allowance()).toBe(before);
-  });
-});
-
-describe('a reader that pages by number', () => {
-  const viewer = () => ({ companyId: world.host.id, agentId: null, seesPrivate: true });
-  const readAfter = (after: bigint) => listRoomEvents(world.db, viewer(), world.roomId, { after, limit: 200 });
-  const last = async () => (await world.db.room.findUniqueOrThrow({ where: { id: world.roomId } })).lastSeq;
-
-  test('never skips a late commit: the second writer gets its number only after the first has committed', async () => {
-    const start = await last();
-    let first = '';
-    const writer = await holdTransaction(world.db, async (tx) => {
-      const room = await lockRoomForWrite(tx, world.roomId, world.host.id);
-      const draft = new RoomDraft(world.roomId);
-      const message = {
-        author: world.host.person,
-        text: '@scribe n',
-        mentions: [],
-        hop: 0,
-        runId: null,
-        refersTo: null,
-      };
-      first = (await stageMessage(tx, draft, room, message)).messageId;
-      await draft.append(tx);
-    });
-    const second = world.post('@scribe n + 1');
-    await untilWaiting(world.db);
-    const one = dispatcher();
-    expect(await readAfter(start)).toEqual([]);
-    expect(await one.once()).toMatchObject({ started: 0 });
-    await writer.release();
-    const both = [first, (await second).messageId];
-    expect((await readAfter(start)).map((event) => [event.seq, (event.resource['data'] as { id: string }).id])).toEqual(
-      both.map((messageId, index) => [start + BigInt(index + 1), messageId]),
-    );
-    await one.once();
-    expect(one.started.sort()).toEqual(both.map((messageId) => idOf(messageId)).sort());
-  });
-
-  test('sees every number once and in order during twenty concurrent writes', async () => {
-    const start = await last();
-    const seen: bigint[] = [];
-    let writing = true;
-    const reading = (async () => {
-      let after = start;
-      for (let more = true; more;) {
-        more = writing;
-        for (const { seq } of await readAfter(after)) seen.push((after = seq));
-      }
-    })();
-    await world.postMany(20, (n) => `no mention ${n}`);
-    writing = false;
-    await reading;
-    expect(seen).toEqual(Array.from({ length: 20 }, (_, n) => start + BigInt(n + 1)));
   });
 });
 
