@@ -5,7 +5,7 @@ import { findMentions, type Addressee } from '../../workflows/policy/mentions';
 
 // V8 stops optimising regular expressions in a process that has compiled very many of them. The time must be proportional to
 // the text there too, so the tests run in that worst state.
-setFlagsFromString('--no-regexp-optimization');
+beforeAll(() => setFlagsFromString('--no-regexp-optimization'));
 afterAll(() => setFlagsFromString('--regexp-optimization'));
 
 /** Agents whose id is their slug, so that expectations are easy to read. */
