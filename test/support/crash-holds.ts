@@ -77,10 +77,9 @@ async function untilParked(world: World, cases: readonly HoldCase[]): Promise<vo
 async function approveAll(world: World, cases: readonly HoldCase[]): Promise<void> {
   const agents = cases.map(({ agentId }) => agentId);
   const held = await world.db.heldAction.findMany({ where: { agentId: { in: agents }, state: 'held' } });
-  await world.db.transaction(async (tx) => {
-    for (const { id, sha256, companyId } of held) {
-      const by = { keyId: world.host.person.id, name: world.host.person.name, companyId };
-      await decideHeldAction(tx, by, id, { decision: 'approve', hash: sha256 });
-    }
-  });
+  // One transaction each: a decision locks the run before the held action.
+  for (const { id, sha256, companyId } of held) {
+    const by = { keyId: world.host.person.id, name: world.host.person.name, companyId };
+    await world.db.transaction((tx) => decideHeldAction(tx, by, id, { decision: 'approve', hash: sha256 }));
+  }
 }
