@@ -8,15 +8,14 @@ import { join } from 'node:path';
 import type { Readable } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
+import { COMPILED } from '../support/compiled';
 import { createTestDatabase, type TestDatabase } from '../support/database';
 import { createClient, expectStatus } from '../support/api';
 import { openEvents } from '../support/event-source';
 import { freePorts } from '../support/free-ports';
 
-const ROOT = join(__dirname, '..', '..');
-
 /** The compiled program: the child runs outside of jest and can't load TypeScript. */
-const RUN_MAIN = `require(${JSON.stringify(join(ROOT, 'dist', 'api', 'main.js'))});`;
+const RUN_MAIN = `require(${JSON.stringify(join(COMPILED, 'api', 'main.js'))});`;
 
 interface Ready {
   readonly type: 'ready';

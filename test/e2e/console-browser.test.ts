@@ -98,12 +98,12 @@ inChromium('new events appear without a reload of the page', async () => {
   const { page, done } = await signedInPage();
   await page.goto(app.url + story.pages['room']);
   await page.getByText('Live: the page updates automatically.').waitFor();
-  await page.getByLabel('Message').fill('a draft of mine');
+  await page.getByRole('textbox', { name: 'Message' }).fill('a draft of mine');
   const marked = page.locator('#events > li').first();
   await marked.evaluate((item) => item.setAttribute('data-kept', ''));
   await app.world.post('Fresh off the feed <b>!</b>');
   await page.getByText('Fresh off the feed <b>!</b>').waitFor();
-  expect(await page.getByLabel('Message').inputValue()).toBe('a draft of mine');
+  expect(await page.getByRole('textbox', { name: 'Message' }).inputValue()).toBe('a draft of mine');
   await done();
 });
 

@@ -1,4 +1,4 @@
-// Migrations as a deployment runs them, with the compiled `node dist/prisma/migrate.js`: many processes, kills, failures.
+// Migrations as a deployment runs them, with the compiled `durable-room migrate`: many processes, kills, failures.
 
 import { mkdirSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -49,7 +49,7 @@ async function recorded(): Promise<Row[]> {
   return rows;
 }
 
-describe('node dist/prisma/migrate.js', () => {
+describe('durable-room migrate', () => {
   let project: CompiledProject;
   beforeEach(() => {
     project = compileProject();
