@@ -8,6 +8,7 @@ import { join } from 'node:path';
 import type { Readable } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
+import { PROJECT_ROOT } from '../../worker/local/project-root';
 import { COMPILED } from '../support/compiled';
 import { createTestDatabase, type TestDatabase } from '../support/database';
 import { createClient, expectStatus } from '../support/api';
@@ -54,7 +55,7 @@ interface Launched {
 
 function launch(env: Record<string, string>, forked = true): Launched {
   const child = spawn(process.execPath, ['-e', RUN_MAIN], {
-    cwd: ROOT,
+    cwd: PROJECT_ROOT,
     env: { PATH: process.env['PATH'], API_PORT: '0', ...env },
     stdio: ['ignore', 'pipe', 'pipe', ...(forked ? (['ipc'] as const) : [])],
   });
